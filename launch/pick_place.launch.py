@@ -111,8 +111,8 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     unfit = [f'{name}:={given[name]}' for name, value in of_driver.items() if given[name] != value]
     if given['robot'] == 'sim' and unfit:
         raise InvalidInput(
-            f'{", ".join(unfit)}: only for the UR driver, which robot:=sim does not use: leave out, '
-            'or set robot:=real, mock or ursim'
+            f'{", ".join(unfit)}: only for the UR driver, which robot:=sim does not use: remove '
+            'that, or set robot:=real, mock or ursim'
         )
     names = ('namespace', 'ur_type', 'tf_prefix', 'controller', 'kinematics_params_file')
     nodes = node_list(

@@ -7,29 +7,33 @@ import time
 import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import rclpy
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rclpy.serialization import serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Float64
+from std_msgs.msg import Bool, Float64
 from talk import Talk
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
+from ur_msgs.msg import Digital, IOStates
 
-from ur5_pick_place.nodes.driver import joint_listener
-from ur5_pick_place.nodes.driver.driver_link import DriverLink
+from ur5_pick_place.nodes.driver import driver_link, joint_listener
+from ur5_pick_place.nodes.driver.driver_link import DriverLink, LatchedTopic
 from ur5_pick_place.nodes.driver.joint_listener import JointListener
+from ur5_pick_place.nodes.driver.robot_io import RobotIo
 from ur5_pick_place.nodes.ros import bounded_reader
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.distro import TakenMessage, has_waiting, take_with_info
 from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
+from ur5_pick_place.nodes.ros.qos import LATCHED
 
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
@@ -171,6 +175,66 @@ def test_a_jump_between_two_messages_of_a_poll_is_noticed(talk):
     time.sleep(0.2)
     talk.until(lambda: link.status.stamp > 3.013)
     assert sum('jumped by' in problem for problem in problems) == 2, problems
+
+
+def test_a_second_publisher_of_a_latched_topic_does_not_make_its_value_unknown(talk, monkeypatch):
+    """A recording that is played, say; but a driver that has gone takes its value along."""
+    monkeypatch.setattr(driver_link, '_CONFIRMATION', 0.5)
+    values, lost = [], []
+    LatchedTopic(
+        talk.node, Bool, 'runs', lambda message: values.append(message.data),
+        lambda: lost.append(len(values)), PollGroup(talk.node, 0.05), ReentrantCallbackGroup(),
+    )  # fmt: skip
+    driver = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
+    driver.publish(Bool(data=True))
+    talk.until(lambda: values)
+    wait(talk, 0.3)
+    other = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
+    talk.until(lambda: len(values) > 1)
+    wait(talk, 1.0)
+    talk.speaker.destroy_publisher(other)
+    talk.until(lambda: len(values) > 2)
+    wait(talk, 1.0)
+    assert values == [True] * 3 and not lost
+    silent = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
+    talk.until(lambda: len(values) > 3)
+    talk.speaker.destroy_publisher(driver)
+    talk.until(lambda: lost)
+    assert values == [True] * 4
+    talk.speaker.destroy_publisher(silent)
+
+
+def test_pins_that_arrive_while_others_are_read_are_not_lost(talk):
+    class Raced(RobotIo):
+        """A message arrives whenever another thread has just looked at the latest one."""
+
+        queue: ClassVar[list] = [serialize_message(pins(True))]
+        _kept = None
+
+        @property
+        def _latest(self):
+            kept = self._kept
+            if kept and self.queue:
+                self._on_io_states([self.queue.pop()])
+            return kept
+
+        @_latest.setter
+        def _latest(self, value):
+            self._kept = value
+
+    io = Raced(talk.node, ReentrantCallbackGroup(), PollGroup(talk.node, NEVER))
+    io._on_io_states([serialize_message(pins(False))])
+    assert io.pins()[0] == {16: False}
+    assert io.pins()[0] == {16: True}
+
+
+def wait(talk: Talk, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    talk.until(lambda: time.monotonic() > end)
+
+
+def pins(state: bool) -> IOStates:
+    return IOStates(digital_in_states=[Digital(pin=16, state=state)])
 
 
 def test_joint_states_that_arrive_twice_are_no_silence(talk):

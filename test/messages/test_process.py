@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,10 @@ from ur5_pick_place.nodes.ros import process  # noqa: E402
 CONFIG = Path(__file__).parents[2] / 'config'
 NAME = 'plan'
 MODULES = {
-    'TrajectoryPlanner': 'trajectory_planner',
-    'PickPlace': 'pick_place',
+    'TrajectoryPlanner': 'trajectory_planner.node',
+    'PickPlace': 'pick_place.node',
     'SimDriver': 'sim.driver',
-    'IkService': 'ik_service',
+    'IkService': 'ik_service.node',
 }
 PARAMETER_SERVICES = ('parameters', 'parameter_types', 'parameters_atomically', 'type_description')
 LOADING = """
@@ -99,6 +100,7 @@ def test_a_server_that_is_discovered_late_ends_the_new_node(serve):
 def test_servers_are_counted_at_the_name_as_remapped(ros_domain, monkeypatch, name, served):
     monkeypatch.setattr(process, '_DISCOVERY', 0.3)
     monkeypatch.setattr(process, '_LEASE', 0.0)
+    monkeypatch.setattr(process, '_reserve', lambda *_: None)  # it is asked twice
     given = f'/{name}'.replace('~', 'new')
     context = Context()
     rclpy.init(context=context)
@@ -112,6 +114,17 @@ def test_servers_are_counted_at_the_name_as_remapped(ros_domain, monkeypatch, na
     with pytest.raises(Ur5PickPlaceError, match=f'{served} is already offered'):
         process.refuse_if_served(new, [name])
     context.try_shutdown()
+
+
+def test_of_two_nodes_started_together_one_stays(serve):
+    with ThreadPoolExecutor() as pool:
+        started = [pool.submit(serve, True) for _ in range(2)]
+    errors = [future.exception() for future in started]
+    assert sorted(map(type, errors), key=str) == [type(None), Ur5PickPlaceError]
+    assert '/plan is already offered by another node' in str(next(filter(None, errors)))
+    (first,) = [future.result() for future in started if not future.exception()]
+    for _ in range(30):
+        first._executor.spin_once(timeout_sec=0.1)
 
 
 @pytest.mark.drill

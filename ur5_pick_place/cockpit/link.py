@@ -32,6 +32,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 from ur5_pick_place.task.place_names import HOME
 
 TASK, PLANNER, SIM_DRIVER = 'pick_place', 'trajectory_planner', 'sim_driver'
@@ -44,6 +45,7 @@ _REPLY_TIME = 10.0  # [s] for an answer
 # reported soon
 _TIMEOUTS = {f'{TASK}/plan': 120.0, f'{TASK}/stop': 1.0, f'{PLANNER}/stop': 1.0}
 _FK_TIME = 3.0  # [s]
+_SOLUTION_TIME = 1.0  # [s] after which the solutions of a dragged pose are no longer wanted
 _WARNING_PERIOD = 10.0  # [s]
 _LONGEST = 400  # characters of a reason that are shown
 _PLACE = re.compile(r'[A-Za-z]\w{0,63}', re.ASCII)
@@ -57,6 +59,7 @@ class _Pending:
     what: str
     timeout: float  # [s]
     on_answer: Answer
+    give_up: Callable[[], object]  # so that rclpy does not keep it for ever
     is_settled: bool = False
 
     def __post_init__(self) -> None:
@@ -144,9 +147,13 @@ class CellLink:
         self._ik: Client[Any, Any] = node.create_client(
             GetPositionIK, 'compute_ik_all', callback_group=self._group
         )
+        self._solving = RepeatedCall(self._ik, _SOLUTION_TIME)
         self._fk: Client[Any, Any] = node.create_client(
             GetPositionFK, 'compute_fk', callback_group=self._group
         )
+        markers = f'{TASK}/teach_markers/get_interactive_markers'
+        self._markers = self._client(markers, GetInteractiveMarkers)
+        self._finding = RepeatedCall(self._markers)
         self._subscribe_text(f'{TASK}/state', self._on_task, LATCHED)
         self._subscribe_text(f'{PLANNER}/motion_state', self._on_planner, LATCHED)
         self._subscribe_text(f'{TASK}/event', self._read_event, QoSProfile(depth=100))
@@ -222,6 +229,7 @@ class CellLink:
             pending.expire_if_due()
             if pending.is_settled:
                 self._pending.remove(pending)
+                pending.give_up()
         own = node.get_namespace().rstrip('/')
         services = [name for name, _ in node.get_service_names_and_types()]
         topics = [name for name, _ in node.get_topic_names_and_types()]
@@ -242,14 +250,10 @@ class CellLink:
 
     def _find_movable(self) -> None:
         """Query which places may be dragged: only the task node knows which it reads from TF."""
-        service = f'{TASK}/teach_markers/get_interactive_markers'
-        client = self._client(service, GetInteractiveMarkers)
-        if client.service_is_ready():
-            future = client.call_async(GetInteractiveMarkers.Request())
-            future.add_done_callback(self._take_movable)
+        if self._markers.service_is_ready():
+            self._finding.send(GetInteractiveMarkers.Request(), self._take_movable)
 
-    def _take_movable(self, future: 'Future[Any]') -> None:
-        reply: Any = future.result()
+    def _take_movable(self, reply: Any) -> None:
         self._movable = {str(marker.name) for marker in reply.markers}
 
     # -- requests; may be called from any thread --------------------------------------------------
@@ -307,8 +311,7 @@ class CellLink:
         request.ik_request.pose_stamped = self._stamped(T_base_link_tcp)
         request.ik_request.ik_link_name = link
         request.ik_request.avoid_collisions = True
-        future = self._ik.call_async(request)
-        future.add_done_callback(lambda done: on_reply(done.result()))
+        self._solving.send(request, on_reply)
 
     def pose_of(self, link: str, frame: str, joints: JointState) -> Array:
         """
@@ -324,6 +327,7 @@ class CellLink:
         future, answered = self._fk.call_async(request), threading.Event()
         future.add_done_callback(lambda _done: answered.set())
         if not answered.wait(_FK_TIME):
+            self._fk.remove_pending_request(future)
             raise TimedOut(f'compute_fk did not answer within {_FK_TIME:g} s')
         reply: Any = future.result()
         check_code(reply.error_code, 'compute_fk')
@@ -353,14 +357,17 @@ class CellLink:
         self._send(service, kind, request, on_answer)
 
     def _send(self, service: str, kind: Any, request: Any, on_answer: Answer) -> _Pending:
-        pending = _Pending(service, _TIMEOUTS.get(service, _REPLY_TIME), on_answer)
+        client = self._client(service, kind)
+        sent = client.call_async(request)
+        give_up = partial(client.remove_pending_request, sent)
+        pending = _Pending(service, _TIMEOUTS.get(service, _REPLY_TIME), on_answer, give_up)
         self._pending.append(pending)
 
         def done(future: 'Future[Any]') -> None:
             reply: Any = future.result()
             pending.settle(bool(reply.success), str(reply.message))
 
-        self._client(service, kind).call_async(request).add_done_callback(done)
+        sent.add_done_callback(done)
         return pending
 
 

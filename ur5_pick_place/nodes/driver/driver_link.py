@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps what the driver publishes about the robot in one `RobotStatus`."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,6 +29,7 @@ _DASHBOARD_TIME = 1.0  # [s] at speed scaling 0 without an answer that shows the
 _IO = 'io_and_status_controller'
 _GAP_PERIOD = 1.0  # [s] between two warnings about gaps
 _GRAPH_PERIOD = 1.0  # [s] between two polls of the ROS graph
+_CONFIRMATION = 1.5  # [s] for latched messages to arrive anew
 
 PROGRAM_RUNNING = f'{_IO}/robot_program_running'
 """The driver's topic, on which a driver that starts with the program stopped sends nothing."""
@@ -41,7 +43,8 @@ class LatchedTopic:
     A latched topic that the driver publishes on change only; its value ends with its publisher.
 
     A driver that is restarted may publish nothing for long: what the one before it published must
-    not count any more.
+    not count any more. Beside another publisher, such as a recording that is played, the value is
+    confirmed anew before it is lost.
 
     Parameters
     ----------
@@ -51,7 +54,8 @@ class LatchedTopic:
     on_message : callable
         Takes a message.
     on_lost : callable
-        Called when the publisher has ended or was replaced; the value is unknown from then on.
+        Called when the publisher has ended or was replaced, or has not confirmed the value within
+        `_CONFIRMATION` beside another one; the value is unknown from then on.
     poll_group : PollGroup
         Polls the ROS graph: seldom, as that takes longer than to poll a queue.
     group : CallbackGroup
@@ -70,22 +74,41 @@ class LatchedTopic:
     ) -> None:
         self._node, self._kind, self._topic, self._group = node, kind, topic, group
         self._on_message, self._on_lost = on_message, on_lost
+        self._unconfirmed_since = math.inf  # steady clock [s]
         self._subscription = self._subscribe()
         self._publishers: set[bytes] = set()
         poll_group.add(self._check_publishers)
 
     def _subscribe(self) -> 'Subscription[Any]':
         return self._node.create_subscription(
-            self._kind, self._topic, self._on_message, LATCHED, callback_group=self._group
+            self._kind, self._topic, self._take, LATCHED, callback_group=self._group
         )
+
+    def _take(self, message: Any) -> None:
+        self._unconfirmed_since = math.inf
+        self._on_message(message)
 
     def _check_publishers(self) -> None:
         found = self._node.get_publishers_info_by_topic(self._topic)
         before, self._publishers = self._publishers, {bytes(f.endpoint_gid) for f in found}
+        now = time.monotonic()
+        if now - self._unconfirmed_since > _CONFIRMATION:
+            self._unconfirmed_since = math.inf
+            self._on_lost()
         # Also when one is added: a driver that was killed stays in the graph for up to 20 s.
         if not before or before == self._publishers:
             return
-        self._on_lost()
+        if before & self._publishers:
+            self._unconfirmed_since = now
+        else:
+            self._on_lost()
+        if len(found) > 1:
+            names = [f'{f.node_namespace.rstrip("/")}/{f.node_name}' for f in found]
+            self._node.get_logger().warning(
+                f'{self._topic} has {len(found)} publishers, {" and ".join(names)}: each may say '
+                'whether the arm may move; end all but the driver (one that was killed is listed '
+                'for up to 20 s)'
+            )
         # Those that are there now publish their latest message anew, and only they.
         self._node.destroy_subscription(self._subscription)
         self._subscription = self._subscribe()

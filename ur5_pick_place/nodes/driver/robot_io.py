@@ -40,12 +40,15 @@ class RobotIo:
     """
 
     def __init__(self, node: Node, group: CallbackGroup, poll_group: PollGroup) -> None:
-        self._unread: tuple[bytes, float] | None = None  # and its time of arrival
+        # The latest message with its time of arrival, and the one that was read: in two variables,
+        # as a message may arrive while another thread reads.
+        self._latest: tuple[bytes, float] | None = None
+        self._read: tuple[bytes, float] | None = None
         self._pins: Pins = {}, {}
         self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
         self._received = time.monotonic()
         self._tool_reader = BoundedReader(node, ToolDataMsg, f'{_IO}/tool_data', _LARGEST)
-        self._unread_tool = b''
+        self._latest_tool = self._read_tool = b''
         self._tool_voltage: int | None = None
         self._without_inertia = False  # set once the driver has refused one
         self._warn = node.get_logger().warning
@@ -66,9 +69,12 @@ class RobotIo:
 
     def pins(self) -> Pins:
         """Return the digital inputs and outputs by pin, as last published; empty before that."""
-        unread, self._unread = self._unread, None
-        if unread and (states := self._reader.read(unread[0])):
-            self._received = unread[1]  # what cannot be read must not hide a silent driver
+        latest = self._latest
+        if latest is None or latest is self._read:
+            return self._pins
+        self._read = latest
+        if states := self._reader.read(latest[0]):
+            self._received = latest[1]  # what cannot be read must not hide a silent driver
             self._pins = (
                 {d.pin: d.state for d in states.digital_in_states},
                 {d.pin: d.state for d in states.digital_out_states},
@@ -78,9 +84,11 @@ class RobotIo:
     @property
     def tool_voltage(self) -> int | None:
         """Supply of the tool [V], as last published."""
-        if self._unread_tool and (message := self._tool_reader.read(self._unread_tool)):
-            self._tool_voltage = message.tool_output_voltage
-        self._unread_tool = b''
+        latest = self._latest_tool
+        if latest is not self._read_tool:
+            self._read_tool = latest
+            if message := self._tool_reader.read(latest):
+                self._tool_voltage = message.tool_output_voltage
         return self._tool_voltage
 
     def send(
@@ -151,7 +159,7 @@ class RobotIo:
         )
 
     def _on_io_states(self, waiting: Sequence[bytes]) -> None:
-        self._unread = waiting[-1], time.monotonic()
+        self._latest = waiting[-1], time.monotonic()
 
     @property
     def silence(self) -> float:
@@ -159,4 +167,4 @@ class RobotIo:
         return time.monotonic() - self._received
 
     def _on_tool_data(self, waiting: Sequence[bytes]) -> None:
-        self._unread_tool = waiting[-1]
+        self._latest_tool = waiting[-1]

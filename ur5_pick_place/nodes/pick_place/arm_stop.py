@@ -12,6 +12,7 @@ from ur5_pick_place.control.controller import REPLY_TIMEOUT, StopProgress
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
 from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 _PERIOD = 0.05  # [s], steady clock
 _AT_LEAST = 0.3  # [s] of cancel requests even if no goal is reported, as one may be in transit
@@ -95,6 +96,7 @@ class PlannerLatch:
 
     def __init__(self, stop: 'Client[Any, Any]') -> None:
         self._stop, self._is_due, self._next = stop, False, 0.0
+        self._calls = RepeatedCall(stop)
 
     def begin(self) -> None:
         """Latch the stop in the next planner node."""
@@ -110,4 +112,4 @@ class PlannerLatch:
         if not self._is_due or now < self._next or not self._stop.service_is_ready():
             return
         self._next = now + _LATCHING_PERIOD
-        self._stop.call_async(Trigger.Request()).add_done_callback(lambda _: self.end())
+        self._calls.send(Trigger.Request(), lambda _: self.end())

@@ -2,9 +2,11 @@
 """The process of a node: one instance only, a clean end, and a clear message when refused."""
 
 import gc
+import hashlib
 import itertools
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -202,7 +204,8 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
 
     Two servers of one service both reply, so that a running move_group, for example, would plan
     and move instead of this node. Call before creating the servers. A server that is discovered
-    late ends the node from within its executor; of two nodes started together, both may end.
+    late ends the node from within its executor. Of two nodes started together on this machine the
+    first one stays; on two machines both may end.
 
     Raises
     ------
@@ -210,6 +213,7 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
         Names the service.
 
     """
+    _reserve(node, names[0])
     time.sleep(_DISCOVERY)
     deadline = time.monotonic() + _LEASE
     while served := [name for name in names if count_servers(node, name)]:
@@ -217,6 +221,18 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
             raise _refusal(node, served[0])
         time.sleep(0.2)
     _watch_for_late_ones(node, names)
+
+
+def _reserve(node: Node, service: str) -> None:
+    """Take the name of a socket that only one server of a service on this machine can have."""
+    key = f'{node.context.get_domain_id()} {resolved_name(node, service)}'
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)  # ends with the process
+    try:
+        name.bind(f'\0ur5_pick_place.node.{hashlib.sha256(key.encode()).hexdigest()}')
+    except OSError as error:
+        name.close()
+        raise _refusal(node, service) from error
+    node.context.on_shutdown(name.close)
 
 
 def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:

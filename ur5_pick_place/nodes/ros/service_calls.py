@@ -64,3 +64,34 @@ async def wait_until(node: Node, is_so: Callable[[], bool], at_most: float) -> N
     timer = node.create_timer(_CHECK_PERIOD, check, clock=Clock(clock_type=ClockType.STEADY_TIME))
     await over
     node.destroy_timer(timer)
+
+
+class RepeatedCall:
+    """
+    Calls a service again and again, whether or not the calls before were answered.
+
+    rclpy keeps every request without a reply; of a node that hangs, and once it wakes answers them
+    all, that would be more and more. Here the old ones are given up.
+
+    Parameters
+    ----------
+    client : Client
+    patience : float
+        Age at which a request without a reply is given up [s, steady clock].
+
+    """
+
+    def __init__(self, client: 'Client[Any, Any]', patience: float = REPLY_TIME) -> None:
+        self._client, self._patience = client, patience
+        self._sent: dict[Future[Any], float] = {}
+
+    def send(self, request: Any, on_reply: Callable[[Any], None]) -> None:
+        """Send a request; `on_reply` takes its reply, unless that is late."""
+        now = time.monotonic()
+        for future, sent in list(self._sent.items()):
+            if future.done() or now - sent > self._patience:
+                self._client.remove_pending_request(future)
+                del self._sent[future]
+        future = self._client.call_async(request)
+        self._sent[future] = now
+        future.add_done_callback(lambda done: on_reply(done.result()))
