@@ -6,21 +6,16 @@ The arm is led as under a controller that restarts, and every stop still stops i
 
 """
 
-from functools import partial
 
 import numpy as np
 import pytest
 from motion_planners import FAST as FAST_LIMITS
 from motion_planners import make_planner
 
-from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference
-from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
 from ur5_pick_place.control.loops.splicing import next_segment
 from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
-from ur5_pick_place.outcome import DONE
-from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.trajectory_controller import TrajectoryController
@@ -42,10 +37,6 @@ class Controller:
         self.now, self.output = 100.0, np.zeros(6)
         self.run(0.1)
 
-    def follow(self, goal: float, duration: float, stamp: float = 0.0) -> None:
-        point = Waypoint(duration, (goal,) * 6, REST, REST)
-        self.controller.follow(TrajectoryCommand(JOINT_NAMES, [point], stamp), self.now)
-
     def follow_line(self, speed: float) -> None:
         """Move all joints evenly for 2 s, with a waypoint every 0.1 s."""
         points = [
@@ -61,35 +52,6 @@ class Controller:
             late = np.maximum(self.output - 0.1, 0.0)
             self.output = self.controller.update(self.now, late, np.zeros(6), 1.0)
         return float(self.output[0])
-
-
-@pytest.mark.parametrize(('splices', 'jump'), [(False, -0.1), (True, 0.0)])
-def test_a_new_trajectory_leaves_the_measured_joints_or_the_running_one(splices, jump):
-    cell = Controller(splices)
-    cell.follow_line(0.5)
-    before = cell.run(1.0)
-    cell.follow(1.0, 1.0)
-    assert cell.run(PERIOD) - before == pytest.approx(jump, abs=0.01)
-    assert cell.run(1.1) == pytest.approx(1.0)
-
-
-def test_a_spliced_trajectory_waits_for_its_stamp_on_the_running_one():
-    cell = Controller(splices=True)
-    cell.follow_line(0.5)
-    cell.run(0.5)
-    cell.follow(0.0, 0.5, stamp=cell.now + 0.5)
-    assert cell.run(0.48) == pytest.approx(0.49, abs=0.02)
-    assert cell.run(0.6) == pytest.approx(0.0, abs=1e-6)
-
-
-def test_a_stamp_that_is_past_counts_as_now():
-    cell = Controller(splices=True)
-    cell.follow_line(0.5)
-    before = cell.run(0.5)
-    command = [Waypoint(0.0, (before,) * 6), Waypoint(1.0, (before + 1.0,) * 6)]
-    late = TrajectoryCommand(JOINT_NAMES, command, cell.now - 0.3)
-    cell.controller.follow(late, cell.now)
-    assert cell.run(PERIOD) == pytest.approx(before + PERIOD, abs=1e-6)
 
 
 @pytest.mark.parametrize('splices', [False, True])
@@ -187,11 +149,11 @@ class Stream:
 
     SPEED = 0.2
 
-    def __init__(self, splices: bool, period: float, every: int) -> None:
-        self._controller = TrajectoryController(JOINT_NAMES, period, splices)
+    def __init__(self, period: float, every: int) -> None:
+        self._controller = TrajectoryController(JOINT_NAMES, period)
         self._controller.activate(HOME)
         self._reference = Reference(HOME, FAST.limits)
-        self._splices, self._period, self._every = splices, period, every
+        self._period, self._every = period, every
         self._cycles, self._seen, self._q, self._qd = 0, 100.0, HOME, np.zeros(6)
         self._next: TrajectoryCommand | None = None
 
@@ -218,18 +180,15 @@ class Stream:
         for _ in range(reference.missing(ahead)):
             reference.extend(*reference.propose(self.SPEED * np.eye(6)[0]))
         segment = TrajectorySegment(*reference.segment(), now, scaling)
-        motion, stamp = next_segment(segment, now + self._period, self._splices)
+        motion, stamp = next_segment(segment, now + self._period)
         rows = zip(motion.t.round(9), motion.q, motion.qd, motion.qdd, strict=True)
         return TrajectoryCommand(JOINT_NAMES, [Waypoint(*row) for row in rows], round(stamp, 9))
 
 
-@pytest.mark.parametrize('splices', [False, True])
 @pytest.mark.parametrize('period', [0.002, 0.008])
 @pytest.mark.parametrize('every', [1, 2, 3, 5])
-def test_a_stream_moves_steadily_at_the_share_of_its_speed_that_the_slider_says(
-    splices, period, every
-):
-    stream = Stream(splices, period, every)
+def test_a_stream_moves_steadily_at_the_share_of_its_speed_that_the_slider_says(period, every):
+    stream = Stream(period, every)
     stream.run(round(0.5 / period), 1.0)
     for scaling in (0.7, 0.5, 0.3, 0.1, 0.05):
         speed = stream.run(20 * every, scaling)
@@ -240,50 +199,18 @@ def test_a_stream_moves_steadily_at_the_share_of_its_speed_that_the_slider_says(
     np.testing.assert_allclose(speed[-10 * every :], stream.SPEED, rtol=1e-3)
 
 
-@pytest.mark.parametrize('splices', [False, True])
 @pytest.mark.parametrize('scaling', [0.05, 0.3, 0.5, 0.9, 1.0])
 def test_a_segment_that_is_late_shifts_a_stream_by_at_most_half_its_delay_or_its_way(
-    splices, scaling
+    scaling,
 ):
     """By the way within the delay where it has no stamp, by the rest of it where it has one."""
     motion = FAST.ptp(HOME, SWING).trajectory
     segment = TrajectorySegment(motion, 0.004, 50.0, scaling)
     late = 0.03
-    sent, stamp = next_segment(segment, 50.008, splices)
+    sent, stamp = next_segment(segment, 50.008)
     entry = 50.008 + late - stamp if stamp else 0.0
     q = sent.sample([entry])[0][0]
     wanted = 0.004 + scaling * (0.008 + late)
-    shift = (scaling if splices else min(scaling, 1.0 - scaling)) * late
+    shift = min(scaling, 1.0 - scaling) * late
     near = motion.sample([wanted - shift, wanted + shift])[0]
     assert np.abs(q - near).max(axis=1).min() < 1e-6
-
-
-@pytest.mark.parametrize(
-    'method', ['resolved_rate', pytest.param('gradient', marks=pytest.mark.drill)]
-)
-def test_closed_loops_track_alike_on_both_controllers(method):
-    """Also with a link that takes a cycle each way and loses messages."""
-    figures = {}
-    for replacement in ('restart', 'splice'):
-        cell, ends, path = ready_cell(trajectory_replacement=replacement), [], []
-        link = cell.driver.link
-        link.to_driver.latency = link.to_clients.latency = PERIOD
-        link.to_driver.loss = 0.1
-        planner, settings = cell.station.planner, LoopSettings()
-        T_goal = forward(cell.model, HOME)
-        T_goal[:3, 3] += [-0.05, 0.08, -0.04]
-        plan = plan_roll_out(planner, method, HOME, T_goal, Scaling(), settings)
-        make = partial(loop_of, planner, method, plan.trajectory, settings)
-        cell.on_step = lambda cell=cell, path=path: path.append(cell.q)
-        cell.manager.start_loop(make, plan.trajectory, ends.append)
-        cell.until(lambda ends=ends: bool(ends), 20.0, 'the end of the loop')
-        assert ends == [DONE]
-        p = forward(cell.model, np.array(path))[:, :3, 3]
-        line = T_goal[:3, 3] - p[0]
-        share = np.clip((p - p[0]) @ line / (line @ line), 0.0, 1.0)
-        away = np.linalg.norm(p - p[0] - share[:, None] * line, axis=1).max()
-        figures[replacement] = (away, np.linalg.norm(p[-1] - T_goal[:3, 3]), len(path))
-    (away, error, steps), (spliced_away, spliced_error, spliced_steps) = figures.values()
-    assert spliced_away < 1.1 * away + 1e-5, figures
-    assert max(error, spliced_error) < 0.3e-3, figures
-    assert spliced_steps < 1.1 * steps, figures

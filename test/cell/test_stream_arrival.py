@@ -86,16 +86,19 @@ def test_a_jog_keeps_its_limits_however_late_its_messages_are(generation, ur_typ
 def test_a_closed_loop_keeps_its_limits_however_late_its_messages_are(
     generation, ur_type, method
 ):
+    """Also where some of them are lost."""
     cell, ends, settings = ready_cell(generation, ur_type), [], LoopSettings()
     planner, T_goal = cell.station.planner, forward(cell.model, HOME)
     T_goal[:3, 3] += [-0.05, 0.08, -0.04]
     plan = plan_roll_out(planner, method, HOME, T_goal, Scaling(), settings)
     make = partial(loop_of, planner, method, plan.trajectory, settings)
+    cell.driver.link.to_driver.loss = 0.1
     sent = commands_of(cell)
     cell.manager.start_loop(make, plan.trajectory, ends.append)
     cell.until(lambda: bool(ends), 20.0, 'the end of the loop')
     assert ends == [DONE]
     assert largest_share(cell, sent) < 1.0
+    assert np.linalg.norm(forward(cell.model, cell.q)[:3, 3] - T_goal[:3, 3]) < 0.3e-3
 
 
 def test_a_stream_would_step_on_a_controller_that_splices(monkeypatch):
