@@ -114,6 +114,8 @@ def test_a_branch_that_was_found_is_not_missing_though_the_answer_notes_somethin
     found = requests.solutions(JointState(name=names, position=HOME), text)
     assert list(found) == [BRANCHES[0]] and found[BRANCHES[0]] == pytest.approx(HOME)
     assert found.missing == {BRANCHES[5]: 'out of reach; 0.1 m too far'}
+    found[BRANCHES[0]] = -1e-6 * np.ones(6)
+    assert '-0.0000' not in str(found) and '  0.0000' in str(found)
     for broken in (JointState(name=names[:5], position=HOME[:5]), JointState(name=names)):
         assert not requests.solutions(broken, text)
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ur5_pick_place.errors import fixed
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import report_text
@@ -110,7 +111,7 @@ class Solutions(dict[str, Array]):
         self.missing = dict(missing)
 
     def __str__(self) -> str:
-        found = [(name, ' '.join(f'{v:8.4f}' for v in q)) for name, q in self.items()]
+        found = [(name, ' '.join(f'{fixed(v, 4):>8}' for v in q)) for name, q in self.items()]
         return table([*found, *self.missing.items()])
 
 

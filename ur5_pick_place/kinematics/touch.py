@@ -72,8 +72,8 @@ class TcpFit(TouchFit):
     amplification: float
 
     def __str__(self) -> str:
-        x, y, z = self.position
-        return f'TCP at ({x:.4f}, {y:.4f}, {z:.4f}) m in tool0; {self._verdict()}'
+        x, y, z = (fixed(v, 4) for v in self.position)
+        return f'TCP at ({x}, {y}, {z}) m in tool0; {self._verdict()}'
 
 
 @dataclass(frozen=True)

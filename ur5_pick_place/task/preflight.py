@@ -9,7 +9,7 @@ import numpy as np
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus, mode_fault
-from ur5_pick_place.errors import one_line
+from ur5_pick_place.errors import fixed, one_line
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
@@ -306,8 +306,8 @@ def _calibration(seen: Observed) -> Check:
 def _tcp(seen: Observed) -> Check:
     if seen.T_tcp is None:
         return Check('TCP', 'unknown', 'set scene_file, with tool.tcp')
-    x, y, z = seen.T_tcp[:3, 3]
-    return Check('TCP', f'({x:.4f}, {y:.4f}, {z:.4f}) m in tool0')
+    x, y, z = (fixed(v, 4) for v in seen.T_tcp[:3, 3])
+    return Check('TCP', f'({x}, {y}, {z}) m in tool0')
 
 
 def _voltage(seen: Observed) -> Check:

@@ -25,7 +25,7 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError, fixed
 from ur5_pick_place.kinematics.transforms import log_so3, tool_down
 from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import (
@@ -254,9 +254,10 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 def _print_state(title: str, joints: JointState, T: np.ndarray) -> None:
     print(title)
     for name, position in sorted(zip(joints.name, joints.position, strict=True)):
-        print(f'  {name:<22}{position:10.5f} rad{math.degrees(position):10.3f} deg')
-    x, y, z = T[:3, 3]
-    print(f'  TCP at ({x:.5f}, {y:.5f}, {z:.5f}) m, yaw {_yaw(T):.3f} deg')
+        turned = fixed(math.degrees(position), 3)
+        print(f'  {name:<22}{fixed(position, 5):>10} rad{turned:>10} deg')
+    x, y, z = (fixed(v, 5) for v in T[:3, 3])
+    print(f'  TCP at ({x}, {y}, {z}) m, yaw {fixed(_yaw(T), 3)} deg')
 
 
 def _yaw(T: np.ndarray) -> float:
@@ -275,7 +276,8 @@ def _run(node: MoveTo, args: argparse.Namespace) -> None:
     _print_state('measured', measured, T)
     miss = (T - T_goal)[:3, 3] * 1000.0
     turn = math.degrees(float(np.linalg.norm(log_so3(T_goal[:3, :3].T @ T[:3, :3]))))
-    print(f'measured minus commanded: ({miss[0]:.3f}, {miss[1]:.3f}, {miss[2]:.3f}) mm, ', end='')
+    x, y, z = (fixed(v, 3) for v in miss)
+    print(f'measured minus commanded: ({x}, {y}, {z}) mm, ', end='')
     print(f'{float(np.linalg.norm(miss)):.3f} mm and {turn:.4f} deg in total')
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import Model, check_joints
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
@@ -67,7 +67,7 @@ class Contact:
     position: tuple[float, float, float]
 
     def __str__(self) -> str:
-        where = ', '.join(f'{x:.3f}' for x in self.position)
+        where = ', '.join(fixed(x, 3) for x in self.position)
         depth = 1e3 * abs(self.distance)
         relation = f'{depth:.1f} mm inside' if self.distance < 0.0 else f'{depth:.1f} mm from'
         return (

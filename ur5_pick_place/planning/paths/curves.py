@@ -8,7 +8,7 @@ import numpy as np
 from scipy.interpolate import BPoly, make_interp_spline
 from scipy.spatial.transform import Rotation
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import (
     Array,
@@ -262,7 +262,7 @@ def _poses(T_start: Array, T_goal: Array, s: Array, rotation: Array, positions: 
 
 
 def _text(point: Array) -> str:
-    return '(' + ', '.join(f'{x:.4f}' for x in point) + ')'
+    return '(' + ', '.join(fixed(x, 4) for x in point) + ')'
 
 
 class BlendedCurve:
