@@ -3,6 +3,7 @@
 
 import importlib
 import re
+import sys
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -86,6 +87,9 @@ def replay(path: Path, rate: float) -> str:
     )
     if not rows:
         raise InvalidInput('; '.join([*recording.problems, f'{path}: nothing to replay']))
+    for problem in recording.problems:  # now, as the replay may take hours
+        print(f'report: {one_line(problem)}', file=sys.stderr)
+    recording.problems.clear()
     init_ros()
     try:
         node = rclpy.create_node('replay')
