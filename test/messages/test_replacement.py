@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planner keeps the controller from splicing trajectories, and says where it cannot."""
 
+import threading
 import time
 
 import pytest
@@ -11,7 +12,10 @@ from rcl_interfaces.msg import SetParametersResult  # noqa: E402
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
+from ur5_pick_place.nodes.cell.node_list import REMAPPINGS  # noqa: E402
+from ur5_pick_place.nodes.cell.preflight import collect  # noqa: E402
 from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement  # noqa: E402
+from ur5_pick_place.nodes.ros.diagnostics import STREAMS, Diagnostics  # noqa: E402
 
 
 class Bench:
@@ -59,7 +63,8 @@ class Bench:
     def close(self):
         self.executor.shutdown()
         self.client.destroy_node()
-        self.controller.destroy_node()
+        if self.controller is not None:
+            self.controller.destroy_node()
         rclpy.try_shutdown(context=self.context)
 
 
@@ -97,3 +102,19 @@ def test_a_refusal_is_told_with_its_reason_until_it_is_over(bench):
     bench.controller.remove_on_set_parameters_callback(bench.refuse)
     bench.until(lambda: not bench.why_not)
     assert bench.value is False
+
+
+def test_preflight_hears_why_the_planner_of_its_namespace_refuses_streams(bench):
+    remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
+    for namespace, why in (('cell_b', 'it refuses'), ('cell_c', 'of another cell')):
+        planner = rclpy.create_node(
+            'trajectory_planner',
+            namespace=namespace,
+            context=bench.context,
+            cli_args=['--ros-args', *remap],
+        )
+        Diagnostics(planner, lambda: (True, 'ready'), lambda why=why: {STREAMS: why})
+        bench.executor.add_node(planner)
+    spinning = threading.Thread(target=bench.executor.spin, daemon=True)
+    spinning.start()
+    assert collect('cell_b').why_no_stream == 'it refuses'
