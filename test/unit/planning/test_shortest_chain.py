@@ -48,6 +48,9 @@ def test_no_other_chain_of_solutions_is_shorter(rng):
             if is_allowed(chain := (q_start, *goals), stops)
         ]
         chosen = shortest_chain(MODEL, q_start, stops, QD_MAX)
+        if not every:  # the line crosses a singularity
+            assert chosen == []
+            continue
         assert is_allowed((q_start, *chosen), stops)
         assert np.isclose(time_of((q_start, *chosen)), min(map(time_of, every)))
 
