@@ -207,3 +207,15 @@ def test_the_recording_of_a_cycle_is_written_once_it_has_ended(tmp_path, monkeyp
     options = read_options(['--cycle', 'cycle.yaml', '--out', str(tmp_path)], CONFIG)
     assert run_cycle_file(options) == 0
     assert f'{tmp_path / "latest"} -> ' in capsys.readouterr().out
+
+
+def test_a_pallet_of_more_cubes_than_the_cell_holds_is_refused_before_anything_starts(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(cycle_demo, 'NodeProcesses', mock.Mock(side_effect=AssertionError))
+    words = ['--cycle', 'cycle_vacuum_pallet.yaml', '--gripper', 'vacuum', '--grid', '5 5 1']
+    assert run_cycle_file(read_options([*words, '--out', str(tmp_path)], CONFIG)) == 2
+    said = capsys.readouterr().err
+    assert '--grid 5 5 1: cycle_vacuum_pallet.yaml needs 25 cubes' in said
+    assert 'at most 24' in said
+    assert not list(tmp_path.iterdir())

@@ -2,7 +2,6 @@
 """What a client has received, shared by the thread that receives and those that wait."""
 
 import contextlib
-import json
 import threading
 import time
 from collections import deque
@@ -18,7 +17,7 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.conversions import joints_from_state
-from ur5_pick_place.task.events import TAUGHT
+from ur5_pick_place.task.events import TAUGHT, read_event
 
 Event = dict[str, Any]
 """An event of the task node, as `task.events` lists them."""
@@ -67,11 +66,8 @@ class ReceivedMessages:
 
     def on_event(self, message: String) -> None:
         """Take an event; any other text is ignored."""
-        try:
-            event = json.loads(message.data)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(event, dict) or not isinstance(event.get('event'), str):
+        event = read_event(message.data)
+        if event is None:
             return
         with self.changed:
             if event['event'] == TAUGHT and isinstance(place := event.get('place'), str):

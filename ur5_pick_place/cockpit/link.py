@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cockpit as a client of the cell's nodes: what it requests and what it receives."""
 
-import json
 import re
 import threading
 import time
@@ -33,6 +32,7 @@ from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_ma
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
+from ur5_pick_place.task.events import read_event
 from ur5_pick_place.task.place_names import HOME
 
 TASK, PLANNER, SIM_DRIVER = 'pick_place', 'trajectory_planner', 'sim_driver'
@@ -187,11 +187,8 @@ class CellLink:
         self.state = CellState(self.state.task, one_line(text)[:_LONGEST])
 
     def _read_event(self, text: str) -> None:
-        try:
-            event = json.loads(text)
-        except (ValueError, RecursionError):
-            return
-        if not isinstance(event, dict) or not isinstance(event.get('event'), str):
+        event = read_event(text)
+        if event is None:
             return
         try:
             self._on_event({key: _shown(value) for key, value in event.items()})

@@ -7,7 +7,9 @@ fields in the order of `FIELDS`.
 
 """
 
+import json
 from types import MappingProxyType
+from typing import Any
 
 TAUGHT = 'taught'
 """
@@ -99,3 +101,13 @@ FIELDS = MappingProxyType(
     }
 )
 """Names of the fields by event."""
+
+
+def read_event(text: str) -> dict[str, Any] | None:
+    """Return the event of a message, or None: anybody may publish anything on `~/event`."""
+    try:
+        event = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    is_event = isinstance(event, dict) and isinstance(event.get('event'), str)
+    return event if is_event else None

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ROS node of a trial: requests to the cell, waiting, and subscriptions."""
 
-import json
 import math
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
+from ur5_pick_place.trials.report_events import is_event
 
 # Wall time, as these concern processes and not the robot:
 START_TIME = 30.0  # [s] for the nodes to start
@@ -38,7 +38,7 @@ _REPEAT = 0.5  # [s] after which a request without effect is repeated
 _CHECK_PERIOD = 0.05  # [s] between two checks while waiting
 
 _EVERY_CYCLE = QoSProfile(depth=250, reliability=ReliabilityPolicy.BEST_EFFORT)
-_JOB_TIME = 300.0  # [s] simulated
+_NO_PROGRESS = 300.0  # [s] simulated, without an event of a job that runs
 
 Kind = TypeVar('Kind', bound='CellClient')
 
@@ -135,22 +135,31 @@ class CellClient:
         if not reply.success:
             raise ExecutionError(f'{name}: {reply.message}')
 
-    def do(self, job: str, longest: float = _JOB_TIME) -> None:
+    def do(self, job: str, longest: float = _NO_PROGRESS) -> None:
         """
         Run a job of the task node to its end.
 
         Raises
         ------
         ExecutionError
-            It fails, or takes longer than `longest` [s] of simulated time.
+            It fails, or the task node reports nothing for `longest` [s] of simulated time.
 
         """
         has_ended = self.expect(events.DONE, job=job)
         self.call(job)
-        latest = self.now + longest
-        self.wait(lambda: has_ended() or self.now > latest, f'{job} to end')
+        reported, since = len(self.events), self.now
+
+        def is_over() -> bool:
+            nonlocal reported, since
+            if len(self.events) > reported:
+                reported, since = len(self.events), self.now
+            return has_ended() or self.now > since + longest
+
+        self.wait(is_over, f'{job} to end')
         if not has_ended():
-            raise ExecutionError(f'timed out after {longest:.0f} s waiting for {job} to end')
+            raise ExecutionError(
+                f'timed out waiting for {job} to end: no event for {longest:.0f} s'
+            )
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -190,14 +199,15 @@ class CellClient:
         """
         Return a function that returns whether an event has arrived since this call.
 
-        The function raises ExecutionError if the task node has stopped or refused instead.
+        The function raises ExecutionError if that job or place was stopped or refused instead;
+        what others ask of the task node is not its concern.
 
         """
         known = len(self.events)
 
         def has_come() -> bool:
             for seen in self.events[known:]:
-                if seen['event'] in (events.STOPPED, events.REFUSED):
+                if _has_failed(seen, **data):
                     stage = f'stage {seen["stage"]!r}: ' if seen.get('stage') else ''
                     raise ExecutionError(f'{stage}{seen["reason"]}')
                 if seen['event'] == event and data.items() <= seen.items():
@@ -238,9 +248,12 @@ class CellClient:
         self.planner_state = message.data
 
     def _on_event(self, message: String) -> None:
-        event = json.loads(message.data)
-        self.events.append(event)
-        self.record.events.append(event)
+        event = events.read_event(message.data)
+        if event is None or not is_event(event):
+            return
+        if set(events.FIELDS.get(event['event'], ())) <= event.keys():
+            self.events.append(event)
+            self.record.events.append(event)
 
     def _on_part(self, message: PoseStamped) -> None:
         self.record.part.append((to_seconds(message.header.stamp), pose_to_matrix(message.pose)))
@@ -258,3 +271,10 @@ class CellClient:
             for row in (measured.positions, measured.velocities, planned.positions)
         )
         self.record.joints.append((self.now, q, qd, q_planned))
+
+
+def _has_failed(seen: dict[str, Any], job: str = '', place: str = '') -> bool:
+    """Return whether an event tells that this job, or the teaching of this place, has failed."""
+    if seen['event'] == events.REFUSED:
+        return seen['request'] in (job, f'{place}_pose', f'teach_{place}')
+    return seen['event'] == events.STOPPED and bool(job) and seen['job'] in (job, '')

@@ -15,6 +15,7 @@ from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.sim.cell import MAX_PARTS
 from ur5_pick_place.task.cycle import Cycle, load_cycle
 from ur5_pick_place.task.grippers.registry import gripper_type
 from ur5_pick_place.task.pattern import PatternSettings
@@ -45,6 +46,11 @@ def run_cycle_file(options: DemoOptions) -> int:
             raise InvalidInput('--grid needs a cycle that picks from one place')
         overrides = pattern(options.grid)
         ends = ends_of_parts(cycle, spots, PatternSettings.from_dict(overrides))
+        if len(ends) > MAX_PARTS:
+            raise InvalidInput(
+                f'--grid {" ".join(map(str, options.grid or ()))}: {path.name} needs {len(ends)} '
+                f'cubes, the simulated cell holds at most {MAX_PARTS}: fill fewer cells'
+            )
     except InvalidInput as error:
         print(f'demo: {error}', file=sys.stderr)
         return 2

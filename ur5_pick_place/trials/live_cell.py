@@ -31,7 +31,7 @@ from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list, poses_file
 from ur5_pick_place.nodes.ros.distro import discovery
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.cell import PART_SIZE
+from ur5_pick_place.sim.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.task.cycle import Cycle
 from ur5_pick_place.task.place_names import HOME
@@ -49,7 +49,7 @@ _COCKPIT = 'cockpit'
 _CYCLE = 'cycle.yaml'  # of the demo
 _HOST = '127.0.0.1'
 _RTF = (0.05, 5.0)
-_PARTS = (1, 24)
+_PARTS = (1, MAX_PARTS)
 _PORTS = (0, 65535)
 _ADDRESS = re.compile(r'http://\S+/\?token=\S+')
 _SAME_PLACE = 1e-3  # [m], as for ~/plan
@@ -94,7 +94,8 @@ def _parser() -> argparse.ArgumentParser:
         help='simulated seconds per wall second (default: 1)',
     )
     parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')
-    parser.add_argument('--parts', type=int, default=1, help='cubes, 1 to 24 (default: 1)')
+    cubes = f'cubes, 1 to {MAX_PARTS} (default: 1)'
+    parser.add_argument('--parts', type=int, default=1, help=cubes)
     parser.add_argument(
         '--cycle',
         default='',

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot's topics in a recording as arrays and events, whatever namespace and prefix."""
 
-import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.task.events import read_event
 from ur5_pick_place.trials.recording import Recording
 from ur5_pick_place.trials.report_motion import RecordedJoints
 
@@ -247,11 +247,7 @@ def _values(numbers: Sequence[float], order: list[int]) -> Array:
 
 def _events(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, dict[str, Any]]]:
     for log_time, message in messages:
-        try:
-            event = json.loads(message.data)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(event, dict):
+        if event := read_event(message.data):
             yield log_time, event
 
 
