@@ -5,17 +5,23 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from obstacle_scenes import down
+from scipy.spatial.transform import Rotation
 from solids import UR5
 
+from ur5_pick_place.config_files import read_yaml
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, inverse
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.sim.cell import load_cell
+from ur5_pick_place.sim.scene_boxes import load_boxes
+from ur5_pick_place.sim.world import World
 from ur5_pick_place.trials.demo_options import read_options
 from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.record import Task
 from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
-from ur5_pick_place.trials.wall import wall_settings, write_scene_with_wall
+from ur5_pick_place.trials.wall import write_scene_with_wall
 
 CONFIG = Path(__file__).parents[2] / 'config'
 TASK = Task(DEFAULT_START, DEFAULT_TARGET)
@@ -24,15 +30,14 @@ HEIGHT = 0.35
 
 @pytest.fixture
 def wall(tmp_path):
-    """The settings of cell and planner for the wall."""
-    settings = wall_settings(TASK, HEIGHT)
+    """The scene file with the wall."""
     file = tmp_path / 'scene.yaml'
-    write_scene_with_wall(CONFIG / 'scene_sim.yaml', settings, file)
-    return {**settings, 'scene_file': str(file)}
+    write_scene_with_wall(CONFIG / 'scene_sim.yaml', TASK, HEIGHT, file)
+    return str(file)
 
 
 def test_the_wall_stands_halfway_across_the_straight_path(wall):
-    (box,) = load_scene(wall['scene_file']).boxes
+    (box,) = load_scene(wall).boxes
     p = [np.array([spot.x, spot.y]) for spot in (TASK.start, TASK.target)]
     np.testing.assert_allclose(box.T_base_link_box[:2, 3], (p[0] + p[1]) / 2)
     assert abs(box.T_base_link_box[:2, 0] @ (p[1] - p[0])) < 1e-9
@@ -49,7 +54,7 @@ def test_the_wall_stands_halfway_across_the_straight_path(wall):
     ],
 )
 def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
-    cell = InProcessCell({**wall, 'method': method})
+    cell = InProcessCell({'scene_file': wall, 'method': method})
     cell.teach(TASK.start, TASK.target)
     cell.run()
     remarks = ' '.join(stage.remark for stage in cell.station.machine.plan.cycles[0])
@@ -64,17 +69,36 @@ def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
     assert max(touched) < 10.0
 
 
-def test_the_wall_of_the_cell_is_solid():
+def test_the_cell_reads_the_boxes_as_the_planner_does(tmp_path):
+    file = tmp_path / 'scene.yaml'
+    box = {'name': 'bin', 'position': [0.4, 0.1, 0.2], 'rpy': [10, -20, 70], 'size': [0.1, 0.2, 1]}
+    scene = read_yaml(CONFIG / 'scene_sim.yaml', 'scene file')
+    file.write_text(yaml.safe_dump({**scene, 'boxes': [box]}))
+    (ours,), (theirs,) = load_boxes(file), load_scene(file).boxes
+    np.testing.assert_allclose(ours.T_base_link_box, theirs.T_base_link_box, atol=1e-12)
+    np.testing.assert_array_equal(ours.size, theirs.size)
+    model = load_cell(boxes=[ours])
+    geom = max(i for i in range(model.ngeom) if model.geom_bodyid[i] == 0)
+    np.testing.assert_allclose(model.geom_pos[geom], box['position'])
+    np.testing.assert_allclose(model.geom_size[geom], [0.05, 0.1, 0.5])
+    R = Rotation.from_quat(model.geom_quat[geom], scalar_first=True).as_matrix()
+    np.testing.assert_allclose(R, theirs.T_base_link_box[:3, :3], atol=1e-9)
+    file.write_text(yaml.safe_dump({**scene, 'boxes': [{'name': 'bin', 'size': [1, 1, 1]}]}))
+    with pytest.raises(InvalidInput, match='position'):
+        load_boxes(file)
+
+
+def test_a_box_of_the_scene_file_is_solid(wall):
     beside = inverse(UR5, down(0.42, -0.15, 0.15))[0][BRANCHES.index('left-up-up')]
 
-    def torque_behind(height):
-        world, most = World(CellSettings(**wall_settings(TASK, height)), beside), 0.0
+    def torque_behind(boxes):
+        world, most = World(q=beside, boxes=boxes), 0.0
         for turn in np.linspace(0.0, 0.5, 120):
             world.step(beside + [turn, 0, 0, 0, 0, 0])
             most = max(most, world.external_torque)
         return most
 
-    assert torque_behind(0.0) < 10.0 < 100.0 < torque_behind(HEIGHT)
+    assert torque_behind(()) < 10.0 < 100.0 < torque_behind(load_boxes(wall))
 
 
 def test_the_demo_takes_a_wall_by_its_height(tmp_path):

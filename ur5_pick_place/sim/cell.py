@@ -3,6 +3,7 @@
 
 import copy
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -15,6 +16,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.arm_body import DRAWN_ARM, child, replace_arm
 from ur5_pick_place.sim.engine import mujoco
 from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
+from ur5_pick_place.sim.scene_boxes import SolidBox
 
 PART_SIZE = 0.045
 """Edge of the cube [m]."""
@@ -25,9 +27,6 @@ MAX_PARTS = 24
 TABLE_X = (-0.35, 0.85)
 TABLE_Y = (-0.60, 0.60)
 """Extent of the table's top in `base_link` [m]."""
-
-WALL_LENGTH, WALL_THICKNESS = 0.36, 0.02
-"""Of a wall on the table [m]."""
 
 OPEN_GAP = 0.070
 FINGER_TRAVEL = 0.034
@@ -68,19 +67,9 @@ class CellPose:
     T_world_part: Array
 
 
-@dataclass(frozen=True)
-class Wall:
-    """A wall on the table: its centre [m], the direction of its length [rad], its height [m]."""
-
-    x: float
-    y: float
-    yaw: float
-    height: float
-
-
 def load_cell(
     parts: int = 1,
-    wall: Wall | None = None,
+    boxes: Sequence[SolidBox] = (),
     ur_type: str = DRAWN_ARM,
     gripper: str = DIGITAL,
 ) -> mujoco.MjModel:
@@ -91,7 +80,8 @@ def load_cell(
     ----------
     parts : int
         Number of cubes, up to `MAX_PARTS`; all but the first are on a shelf.
-    wall : Wall, optional
+    boxes : sequence of SolidBox
+        What else stands in it.
     ur_type : str
         The arm; `cell.xml` draws a ur5, which every other type replaces.
     gripper : str
@@ -99,14 +89,14 @@ def load_cell(
 
     """
     path = Path(__file__).with_name('cell.xml')
-    if parts == 1 and wall is None and ur_type == DRAWN_ARM and gripper != VACUUM:
+    if parts == 1 and not boxes and ur_type == DRAWN_ARM and gripper != VACUUM:
         return mujoco.MjModel.from_xml_path(str(path))
     cell = ElementTree.parse(path).getroot()
     arm = load_model(ur_type)
     if ur_type != DRAWN_ARM:
         replace_arm(cell, arm)
-    if wall is not None:
-        _add_wall(cell, wall)
+    for box in boxes:
+        _add_box(cell, box)
     if parts > 1:
         _add_parts(cell, parts, arm.reach[1])
     if gripper == VACUUM:
@@ -114,13 +104,13 @@ def load_cell(
     return mujoco.MjModel.from_xml_string(ElementTree.tostring(cell, encoding='unicode'))
 
 
-def _add_wall(cell: ElementTree.Element, wall: Wall) -> None:
+def _add_box(cell: ElementTree.Element, box: SolidBox) -> None:
+    T = box.T_base_link_box
     geom = {
-        'name': 'wall',
         'class': 'table',
-        'pos': f'{wall.x} {wall.y} {wall.height / 2}',
-        'euler': f'0 0 {math.degrees(wall.yaw)}',
-        'size': f'{WALL_LENGTH / 2} {WALL_THICKNESS / 2} {wall.height / 2}',
+        'pos': ' '.join(map(str, T[:3, 3])),
+        'xyaxes': ' '.join(map(str, [*T[:3, 0], *T[:3, 1]])),
+        'size': ' '.join(str(edge / 2) for edge in box.size),
     }
     ElementTree.SubElement(child(cell, 'worldbody'), 'geom', geom)
 

@@ -7,6 +7,7 @@ All poses are in `base_link`, whose z = 0 is the table's top.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +28,6 @@ from ur5_pick_place.sim.cell import (
     TABLE_X,
     TABLE_Y,
     CellPose,
-    Wall,
     apply_pose,
     load_cell,
     part_name,
@@ -37,6 +37,7 @@ from ur5_pick_place.sim.cell import (
 from ur5_pick_place.sim.engine import mujoco
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS, VACUUM
 from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.sim.scene_boxes import SolidBox
 from ur5_pick_place.sim.servo_lag import LaggedReference
 from ur5_pick_place.sim.suction import Suction
 
@@ -85,18 +86,6 @@ class CellSettings(Settings):
     parts: int = setting(
         1, 'number of cubes; all but the first wait on a shelf to be fed', low=1, high=MAX_PARTS
     )
-    wall_height: float = setting(
-        0.0, 'height of a wall on the table; 0 = none', unit='m', low=0.0, high=0.8
-    )
-    wall_x: float = setting(
-        0.45, 'x of its centre in base_link', unit='m', low=TABLE_X[0], high=TABLE_X[1]
-    )
-    wall_y: float = setting(
-        0.0, 'y of its centre in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
-    )
-    wall_yaw: float = setting(
-        0.0, 'direction of its length about z', unit='deg', low=-180.0, high=180.0
-    )
 
     @property
     def feeder(self) -> tuple[float, float, float]:
@@ -105,13 +94,6 @@ class CellSettings(Settings):
         if x == y == 0.0:
             x, y, _ = LAYOUTS[self.ur_type].start
         return x, y, math.radians(self.part_yaw)
-
-    @property
-    def wall(self) -> Wall | None:
-        """The wall, if there is one."""
-        if self.wall_height == 0.0:
-            return None
-        return Wall(self.wall_x, self.wall_y, math.radians(self.wall_yaw), self.wall_height)
 
 
 class World:
@@ -129,6 +111,8 @@ class World:
         The arm, number of cubes, position of the feeder, and servo lag.
     q : array_like, shape (6,)
         Joint positions to start from, at rest [rad].
+    boxes : sequence of SolidBox
+        What else stands in the cell.
 
     Attributes
     ----------
@@ -137,12 +121,15 @@ class World:
 
     """
 
-    def __init__(self, settings: CellSettings = CellSettings(), q: ArrayLike = HOME) -> None:
+    def __init__(
+        self,
+        settings: CellSettings = CellSettings(),
+        q: ArrayLike = HOME,
+        boxes: Sequence[SolidBox] = (),
+    ) -> None:
         q = _check_joints(q)
         self.cycle = load_model(settings.ur_type).cycle
-        self._model = load_cell(
-            settings.parts, settings.wall, settings.ur_type, settings.gripper
-        )
+        self._model = load_cell(settings.parts, boxes, settings.ur_type, settings.gripper)
         self._data = mujoco.MjData(self._model)
         self._planned = mujoco.MjData(self._model)  # the state for inverse dynamics
         self._steps = round(self.cycle / self._model.opt.timestep)

@@ -50,7 +50,7 @@ from ur5_pick_place.trials.run_file import RunFile
 from ur5_pick_place.trials.signals import Ended, signals_raised
 from ur5_pick_place.trials.spots import T_tool_grip
 from ur5_pick_place.trials.time_shares import time_shares
-from ur5_pick_place.trials.wall import cell_wall, wall_settings, write_scene_with_wall
+from ur5_pick_place.trials.wall import write_scene_with_wall
 
 
 @quiet_pipe()
@@ -175,13 +175,21 @@ def _perform(
     file.add(messages, result, operator.record)
     if operator.record.is_complete and not (work / 'joints.png').exists():
         print('Drawing the pictures.')
-        wall = cell_wall(wall_settings(task, options.wall))
-        draw_pictures(work, operator.record, task, options, wall)
+        draw_pictures(work, operator.record, task, options, _scene_path(options, config, work))
     return result
 
 
 def _scene_file(options: DemoOptions) -> str:
     return str(Configuration({'gripper': options.gripper})['scene_file'])
+
+
+def _scene_path(options: DemoOptions, config: Path, work: Path) -> Path:
+    """Return the scene file of all nodes; with a wall it is written to `work`."""
+    usual, own = config / _scene_file(options), work / 'scene.yaml'
+    if not options.wall:
+        return usual
+    write_scene_with_wall(usual, options.task, options.wall, own)
+    return own
 
 
 def _arm(config: Path, options: DemoOptions) -> dict[str, Any]:
@@ -197,13 +205,8 @@ def _limits(model: Model) -> Limits:
 def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
     """Return the nodes of the cell, with a poses file of their own."""
     own: dict[str, Any] = {'poses_file': str(work / 'poses.yaml'), 'method': method}
-    wall, shared = wall_settings(options.task, options.wall), {}
-    if wall:
-        scene = work / 'scene.yaml'
-        write_scene_with_wall(config / _scene_file(options), wall, scene)
-        shared = {'scene_file': str(scene)}
-    sim = {'real_time_factor': options.rtf, **wall}
-    more: dict[str, dict[str, Any]] = {'sim_driver': {}, 'pick_place': shared | own}
+    shared = {'scene_file': str(_scene_path(options, config, work))}
+    more: dict[str, dict[str, Any]] = {'pick_place': shared | own}
     return [
         dataclasses.replace(
             spec, parameters={**spec.parameters, **more.get(spec.executable, shared)}
@@ -213,7 +216,7 @@ def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[
             config,
             ur_type=options.ur_type,
             gripper=options.gripper,
-            sim_parameters=sim,
+            sim_parameters={'real_time_factor': options.rtf},
         )
     ]
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.sim.cell import Wall
+from ur5_pick_place.sim.scene_boxes import load_boxes
 from ur5_pick_place.trials.demo_options import DemoOptions
 from ur5_pick_place.trials.record import Record, RunResult, Task
 from ur5_pick_place.trials.spots import Spot
@@ -86,7 +86,7 @@ def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def draw_pictures(
-    folder: Path, record: Record, task: Task, options: DemoOptions, wall: Wall | None = None
+    folder: Path, record: Record, task: Task, options: DemoOptions, scene_file: Path
 ) -> None:
     """Draw cell, cycle and joints; without OpenGL the joints alone."""
     if not record.is_complete:
@@ -102,7 +102,7 @@ def draw_pictures(
         T_base_link_part=record.part_at(times),
         T_start=task.start.T_base_link_part,
         T_target=task.target.T_base_link_part,
-        wall=wall,
+        boxes=load_boxes(scene_file),
         ur_type=options.ur_type,
         gripper=options.gripper,
     )

@@ -43,6 +43,7 @@ from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.robot import Program
+from ur5_pick_place.sim.scene_boxes import load_boxes
 from ur5_pick_place.sim.world import CellSettings, World
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.grippers.action import ActionSettings
@@ -91,11 +92,12 @@ class InProcessCell:
 
     def __init__(self, overrides: Mapping[str, Any] = {}) -> None:
         config = Configuration({**_ROBOT, **overrides})
-        scene = load_scene(CONFIG / config['scene_file'])
+        scene_file = CONFIG / config['scene_file']
+        scene, boxes = load_scene(scene_file), load_boxes(scene_file)
         self.model = load_model(config['ur_type'])
         # The fingers on an output stand in for a gripper class from outside this package.
         gripper = config['gripper'] if config['gripper'] in GRIPPERS else DIGITAL
-        self.world = World(config.read(CellSettings, gripper=gripper))
+        self.world = World(config.read(CellSettings, gripper=gripper), boxes=boxes)
         self.driver = Driver(
             self.world,
             config['controller'],

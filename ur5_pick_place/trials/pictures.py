@@ -18,9 +18,10 @@ from PIL import Image
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.sim.cell import CellPose, Wall, apply_pose, lay_marks, load_cell
+from ur5_pick_place.sim.cell import CellPose, apply_pose, lay_marks, load_cell
 from ur5_pick_place.sim.engine import mujoco
 from ur5_pick_place.sim.grippers import DIGITAL
+from ur5_pick_place.sim.scene_boxes import SolidBox
 
 JointTrace = tuple[Array, Array]
 
@@ -51,7 +52,8 @@ class RunSamples:
         Pose of the cube in `base_link`.
     T_start, T_target : ndarray, shape (4, 4)
         Start and target pose of the cube, or of the TCP that grips it.
-    wall : Wall or None
+    boxes : tuple of SolidBox
+        What else stands in the cell.
     ur_type : str
     gripper : str
 
@@ -68,7 +70,7 @@ class RunSamples:
     T_base_link_part: Array
     T_start: Array
     T_target: Array
-    wall: Wall | None = None
+    boxes: tuple[SolidBox, ...] = ()
     ur_type: str = 'ur5'
     gripper: str = DIGITAL
 
@@ -176,9 +178,7 @@ class _CellCamera:
     def open(
         cls, run: RunSamples, width: int, height: int, fast: bool = False
     ) -> Iterator['_CellCamera']:
-        model = load_cell(
-            wall=run.wall, ur_type=run.ur_type, gripper=run.gripper
-        )
+        model = load_cell(boxes=run.boxes, ur_type=run.ur_type, gripper=run.gripper)
         if fast:
             model.vis.quality.shadowsize = 1024
             model.vis.quality.offsamples = 0

@@ -163,9 +163,8 @@ class _ParameterFiles:
             files.append(config / _LOOPS)
         if executable == 'pick_place':
             files += _existing(config / f'gripper_{gripper}.yaml')
-        if executable != 'sim_driver':
-            files.append(config / f'robot_{robot}.yaml')
-            files += _existing(config / f'robot_{robot}_{gripper}.yaml')
+        files.append(config / f'robot_{robot}.yaml')
+        files += _existing(config / f'robot_{robot}_{gripper}.yaml')
         return (*files, *self.own)
 
 

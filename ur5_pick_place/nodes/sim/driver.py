@@ -50,6 +50,7 @@ from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.nodes.cell.robot_settings import config_file
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import TrajectoryServer
@@ -71,6 +72,7 @@ from ur5_pick_place.sim.driver import REPLACEMENTS, RESTART, Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL
+from ur5_pick_place.sim.scene_boxes import load_boxes
 from ur5_pick_place.sim.world import CellSettings, World
 
 _THREADS = 1  # no callback blocks: those that take time are coroutines
@@ -124,6 +126,9 @@ class SimDriverSettings(Settings):
         False, 'the dashboard is that of PolyScope X, which only an e-Series robot can have'
     )
     publish_tf: bool = setting(True, 'publish the frames of the arm')
+    scene_file: str = setting(
+        '', 'scene file whose boxes are solid here, as for the planner; empty: none'
+    )
     gripper_action_type: str = setting(
         GRIPPER_COMMAND,
         'with gripper: action, the type of its action',
@@ -158,7 +163,8 @@ class Simulation:
         contact: ContactSettings,
         settings: SimDriverSettings,
     ) -> None:
-        world = World(cell)
+        boxes = load_boxes(config_file(settings.scene_file)) if settings.scene_file else ()
+        world = World(cell, boxes=boxes)
         prefix = settings.tf_prefix
         self._node = node
         self._driver = Driver(
