@@ -172,6 +172,24 @@ def test_a_working_folder_goes_with_its_process(is_killed: bool) -> None:
         time.sleep(0.02)
 
 
+def test_no_code_of_ours_runs_between_fork_and_exec(
+    specs: dict[str, NodeSpec], tmp_path: Path
+) -> None:
+    """It might wait for a lock that another thread held when this process was copied."""
+    program = f"""
+        import os, sys
+        from pathlib import Path
+        from ur5_pick_place.trials.processes import NodeProcesses
+        from ur5_pick_place.nodes.cell.node_list import NodeSpec
+        sys.argv[0] = {str(tmp_path / 'demo')!r}
+        os.register_at_fork(after_in_child=lambda: os.write(1, b'in the child'))
+        with NodeProcesses([NodeSpec('sleeper', '', (), {{}}, ())], 17, Path({str(tmp_path)!r})):
+            pass
+    """
+    words = [sys.executable, '-c', textwrap.dedent(program)]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == ''
+
+
 def test_two_demos_at_once_get_two_domains() -> None:
     with own_domain() as first, own_domain() as second:
         assert first != second

@@ -11,8 +11,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.cell.node_list import NodeSpec
@@ -122,14 +123,19 @@ class NodeProcesses:
             raise
 
     def _start(self, spec: NodeSpec, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        # A process group of its own: Ctrl-C reaches the parent alone. Not a session of its own:
+        # Linux's autogroup would weigh each session as a whole, and with one core busy a thread
+        # that had rarely run waited for up to 0.28 s, in which no joint state arrived.
+        group: dict[str, Any] = {'process_group': 0} if sys.version_info >= (3, 11) else {}
         with self._log(spec.executable).open('wb') as log:
             return subprocess.Popen(
-                [_find(spec.executable), *spec.arguments()],
+                # The kernel kills the node with this process, even if that is killed.
+                ['setpriv', '--pdeathsig', 'KILL', _find(spec.executable), *spec.arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,
-                preexec_fn=_child_of(os.getpid()),  # safe, as there are no threads yet
+                **group,
             )
 
     def __enter__(self) -> 'NodeProcesses':
@@ -213,25 +219,6 @@ def _find(executable: str) -> str:
         f'executable {executable} is neither next to {sys.argv[0]} nor next to {sys.executable}: '
         'install the package (make setup, or colcon build)'
     )
-
-
-def _child_of(parent: int) -> Callable[[], None]:
-    """
-    Return a `preexec_fn` for a child that ends with process `parent`, even if that is killed.
-
-    The child is in a process group of its own, so that Ctrl-C reaches the parent alone, but not in
-    a session of its own: Linux's autogroup would weigh each session as a whole, and with one core
-    busy a thread that had rarely run waited for up to 0.28 s, in which no joint state arrived.
-
-    """
-
-    def ask_kernel() -> None:
-        os.setpgid(0, 0)
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)  # the parent ended before the request
-
-    return ask_kernel
 
 
 def end_with_parent() -> None:
