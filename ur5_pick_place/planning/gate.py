@@ -25,7 +25,6 @@ from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 CHECKS = (
     'names',
-    'finite',
     'rest',
     'start',
     'position',

@@ -215,6 +215,16 @@ def test_auto_takes_a_longer_straight_motion_where_the_shorter_one_is_free_but_o
     assert motion.detour is None
 
 
+def test_a_stretched_motion_has_the_times_of_messages_and_stays_smooth(planner):
+    motion = planner.ptp(PICK, PICK + [0.3, 0.1, -0.2, 0, 0, 0]).trajectory
+    for factor in (1.0000317, 1.2345678):
+        slower = stretch(motion, factor)
+        np.testing.assert_array_equal(slower.t, slower.t.round(9))
+        assert slower.duration == pytest.approx(factor * motion.duration, abs=1e-9)
+        np.testing.assert_array_equal(slower.q[-1], motion.q[-1])
+        assert (np.abs(slower.jerk_peaks()[1]) <= 1.05 * planner.limits.qddd).all()
+
+
 def test_scalings_slow_a_motion_down(planner):
     goal = PICK + [1.0, 0, 0, 0, 0, 0]
     full = planner.ptp(PICK, goal).trajectory

@@ -32,7 +32,7 @@ from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
 
-_LENGTH = 0.3  # [m] that one radian counts, as `loop_length`
+_LENGTH = 0.3  # [m] that one radian counts; the lengths below hold for it: it is no parameter
 _NEAREST = 0.01  # [m] smallest singular value that a motion approaches: 2.5 deg from the wrist's
 _INSIDE = 0.008  # [m]; where it is smaller, the motion did not end at _NEAREST but began inside
 _CREEP = 0.1  # least share of the velocity that such a motion keeps

@@ -28,7 +28,8 @@ class LoopSettings(Settings):
     )
     loop_length: float = setting(
         0.3,
-        'metres equivalent to one radian; 0.3 conditions the Jacobian best',
+        'metres equivalent to one radian, in closed loops but not in jogging; 0.3 conditions the '
+        'Jacobian best',
         unit='m',
         low=0.01,
         high=2.0,

@@ -167,13 +167,13 @@ def _solved(request: InputParameter, qddd_max: Array) -> RuckigTrajectory:
 
 
 def stretch(trajectory: Trajectory, factor: float) -> Trajectory:
-    """Return the trajectory `factor` times slower."""
-    return Trajectory(
-        trajectory.t * factor,
-        trajectory.q,
-        trajectory.qd / factor,
-        trajectory.qdd / factor**2,
-    )
+    """Return a motion to rest, `factor` times slower, at times that are whole nanoseconds."""
+    rates = trajectory.qd / factor, trajectory.qdd / factor**2
+    slower = Trajectory(trajectory.t * factor, trajectory.q, *rates)
+    times = slower.t.round(9)
+    q, qd, qdd, _ = slower.sample(times)
+    q[-1], qd[-1], qdd[-1] = trajectory.q[-1], 0.0, 0.0
+    return Trajectory(times, q, qd, qdd)
 
 
 def concatenate(legs: Sequence[Trajectory]) -> Trajectory:

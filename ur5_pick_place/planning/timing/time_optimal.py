@@ -178,7 +178,7 @@ def derivatives(path: JointPath, x: Array) -> tuple[Array, ...]:
     return q, d1 * l1, d2 * l1**2 + d1 * l2, d3 * l1**3 + 3.0 * d2 * l1 * l2 + d1 * l3
 
 
-_JERK = slice(-6, None)  # rows of `_Bounds`
+_JERK, _OTHERS = slice(-6, None), slice(-6)  # rows of `_Bounds`: jerks are the last
 
 
 @dataclass(frozen=True)
@@ -214,18 +214,19 @@ class _Bounds:
         speed_max = np.minimum(limits.speed, path.speed_at(path_parameter(x)))
         speed = np.maximum(joint, speed_of(q, f1).max(axis=1) / speed_max) ** 2
         none = np.zeros_like(q)
-        rows = [np.stack([f2, 0.5 * f1, none]) / limits.qdd]  # (3, n, 6) each
-        holds = [np.zeros((len(x), 1)), none, none]
+        square = np.zeros((3, len(x), 1))
+        square[0, :, 0] = speed
+        # Slope (3, n, k) and hold (n, k) of each bound.
+        bounds = [(square, none[:, :1]), (np.stack([f2, 0.5 * f1, none]) / limits.qdd, none)]
         if dynamics is not None:
             gravity = dynamics.gravity(q)
             _check_hold(gravity, dynamics.torque_max)
             moving = [dynamics.inverse(q, f1, f2), dynamics.inverse(q, 0.0, 0.5 * f1), gravity]
-            rows.append((np.stack(moving) - gravity) / dynamics.torque_max)
-            holds.insert(2, gravity / dynamics.torque_max)
-        rows.append(np.stack([f3, 1.5 * f2, 0.5 * f1]) / limits.qddd)
-        square = np.zeros((3, len(x), 1))
-        square[0, :, 0] = speed
-        slope = np.concatenate([square, *rows], axis=2).swapaxes(1, 2)
+            torque = (np.stack(moving) - gravity) / dynamics.torque_max
+            bounds.append((torque, gravity / dynamics.torque_max))
+        jerk = np.stack([f3, 1.5 * f2, 0.5 * f1]) / limits.qddd
+        slopes, holds = zip(*bounds, (jerk, none), strict=True)
+        slope = np.concatenate(slopes, axis=2).swapaxes(1, 2)
         return cls(np.ascontiguousarray(slope), np.hstack(holds).T.copy())
 
     def slowed(self, factor: Array) -> '_Bounds':
@@ -238,7 +239,7 @@ class _Bounds:
         """Return half of the largest constant b."""
         rest = (1.0 - np.abs(self.hold)) / np.abs(self.slope[0]).clip(1e-12)
         jerk = np.abs(self.slope[0, _JERK]).max()
-        return 0.5 * min(float(rest[:-6].min()), float((1.0 / jerk) ** (2.0 / 3.0)))
+        return 0.5 * min(float(rest[_OTHERS].min()), float((1.0 / jerk) ** (2.0 / 3.0)))
 
 
 def _check_hold(gravity: Array, torque_max: Array) -> None:
@@ -288,7 +289,7 @@ class _Barrier:
         pull, bend = scaled * row, scaled * (2.0 / room - 1.0)
         gradient, hessian = np.zeros((3, len(b))), np.zeros((6, len(b)))
         # Only the jerk depends on b''.
-        for slope, rows in ((self._bounds.slope[:2, :-6], slice(-6)), (jerk, _JERK)):
+        for slope, rows in ((self._bounds.slope[:2, _OTHERS], _OTHERS), (jerk, _JERK)):
             gradient[: len(slope)] += np.add.reduce(slope * pull[rows], axis=1)
             bent = slope * bend[rows]
             for entry, (i, j) in enumerate(ENTRIES):
