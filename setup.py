@@ -28,7 +28,7 @@ setup(
     license='Apache-2.0',
     maintainer='ur5_pick_place maintainers',
     maintainer_email='maintainers@ur5-pick-place.invalid',
-    python_requires='>=3.10',
+    python_requires='>=3.10',  # that of ROS 2 Humble; without ROS `underlay` needs 3.11
     packages=find_packages(include=[NAME, f'{NAME}.*']),
     package_data={
         f'{NAME}.sim': ['*.xml'],

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print the stages of a cycle file as a Mermaid diagram."""
 
-import argparse
 import sys
 from collections.abc import Sequence
 from itertools import groupby
@@ -11,7 +10,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.cycle import Cycle, load_cycle
 from ur5_pick_place.task.place_names import taught_place
 from ur5_pick_place.task.stages import WAITS_AND_PINS, Stage
-from ur5_pick_place.terminal import quiet_pipe
+from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # special characters of Mermaid
 
@@ -19,7 +18,7 @@ _SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # special charact
 @quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the file is invalid."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='cycle_diagram',
         description=__doc__,
         epilog='Example: cycle_diagram config/cycle.yaml',

@@ -217,6 +217,6 @@ def _times(record: Record) -> Array:
 
 
 def _top_speed(t: Array, p: Array) -> float:
-    if len(t) < 2:
-        return 0.0
-    return float((np.linalg.norm(np.diff(p, axis=0), axis=1) / np.diff(t)).max())
+    steps, passed = np.linalg.norm(np.diff(p, axis=0), axis=1), np.diff(t)
+    moves = passed > 0.0  # two samples may have one stamp
+    return float((steps[moves] / passed[moves]).max(initial=0.0))

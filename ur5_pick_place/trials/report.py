@@ -19,7 +19,7 @@ from typing import Any
 
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
-from ur5_pick_place.terminal import number_within, quiet_pipe
+from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
 from ur5_pick_place.trials.demo_report import RUN_FILE
 from ur5_pick_place.trials.recorded_runs import RecordedRuns, recorded_runs, summary
 from ur5_pick_place.trials.recording import (
@@ -116,7 +116,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='report',
         description=__doc__,
         epilog=_EPILOG,

@@ -28,7 +28,6 @@ SHARES = MappingProxyType(
 )
 """The meaning of each field of a result; together they are the cycle time."""
 
-_GRIP, _RELEASE = 'grip', 'release'  # stages of config/cycle.yaml
 _ARM_MOVES = 0.005  # [rad/s] any joint
 _FINGERS_MOVE = 0.005  # [m/s]
 _DIGITS = 3  # as the times of events
@@ -100,12 +99,12 @@ def shares_text(run: Mapping[str, Any]) -> str:
 def _times(record_events: Sequence[Mapping[str, Any]]) -> list[float] | None:
     """Return the times of begin, grip, release and end of a cycle [s]; None if one is missing."""
     wanted = (
-        {'event': events.STARTED},
-        {'event': events.STAGE, 'stage': _GRIP},
-        {'event': events.STAGE, 'stage': _RELEASE},
-        {'event': events.DONE},
+        (events.STARTED,),
+        (events.GRASP_VERIFIED, events.GRASP_UNVERIFIED),
+        (events.PLACED,),
+        (events.DONE,),
     )
-    found = [[e['time'] for e in record_events if one.items() <= e.items()] for one in wanted]
+    found = [[e['time'] for e in record_events if e['event'] in names] for names in wanted]
     return [times[0] for times in found] if all(len(times) == 1 for times in found) else None
 
 

@@ -98,6 +98,15 @@ def test_top_speed_comes_from_the_joints() -> None:
     assert found['max_tcp_speed_m_s'] == pytest.approx(radius, rel=1e-3)
 
 
+def test_two_samples_of_one_stamp_leave_the_result_finite(tmp_path: Path) -> None:
+    record = record_of(pose(*HOME_TCP, HOME_YAW), pose(0.4, 0.2, 0.0225, 0.0))
+    record.joints.insert(1, (0.0, HOME + 0.01, np.zeros(6), HOME))
+    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
+    found = measure(record, task, MODEL, T_TOOL_TCP)
+    assert math.isfinite(found['max_tcp_speed_m_s'])
+    demo_report.write_result(tmp_path, [RunResult('ik', False, '', task, **found)], {})
+
+
 def test_nothing_heard_is_nothing_measured() -> None:
     task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
     assert measure(Record(), task, MODEL, T_TOOL_TCP) == {}

@@ -27,8 +27,10 @@ END = 8.25
 EVENTS = [
     {'time': 0.0, 'event': 'started', 'job': 'run'},
     {'time': 0.1, 'event': 'stage', 'stage': 'above start', 'remark': ''},
-    {'time': 2.15, 'event': 'stage', 'stage': 'grip', 'remark': ''},
-    {'time': 5.65, 'event': 'stage', 'stage': 'release', 'remark': ''},
+    {'time': 2.15, 'event': 'stage', 'stage': 'greifen', 'remark': ''},  # a cycle of the user's
+    {'time': 2.55, 'event': 'grasp_verified'},
+    {'time': 5.65, 'event': 'stage', 'stage': 'ablegen', 'remark': ''},
+    {'time': 5.95, 'event': 'placed', 'place': 'target'},
     {'time': END, 'event': 'done', 'job': 'run'},
 ]
 
@@ -72,7 +74,7 @@ def test_lost_samples_cost_little_and_the_sum_still_holds():
 
 @pytest.mark.parametrize(
     'events',
-    [EVENTS[:-1], EVENTS[1:], EVENTS[:2] + EVENTS[3:], [*EVENTS[:-1], EVENTS[2], EVENTS[-1]]],
+    [EVENTS[:-1], EVENTS[1:], EVENTS[:3] + EVENTS[4:], [*EVENTS[:-1], EVENTS[3], EVENTS[-1]]],
     ids=['stopped', 'no begin', 'no grip', 'two grips'],
 )
 def test_what_is_not_one_whole_cycle_has_no_shares(events):
