@@ -3,7 +3,7 @@
 # The interpreter of an existing .venv, so that one chosen for the set-up stays chosen.
 PYTHON ?= $(or $(shell readlink -e .venv/bin/python),python3)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cell test drills bench faults soak clean
+.PHONY: help setup demo cell test drills bench lab faults soak clean
 
 help:
 	@echo 'make demo    run one simulated pick-and-place cycle'
@@ -78,13 +78,17 @@ bench: setup
 	  xargs -n 1 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps || true
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python bench
 
-faults: setup
-	@exec .venv/bin/faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
+# The laboratory runs on dask.distributed, which nothing else needs.
+lab: setup
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r underlay/requirements-lab.txt
+
+faults: lab
+	@PYTHONPATH=test exec .venv/bin/python -m lab.faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
 	  $(if $(UR_TYPE),--ur-type "$$UR_TYPE") \
 	  $(if $(METHOD),--method "$$METHOD") $(if $(JOBS),--jobs "$$JOBS")
 
-soak: setup
-	@exec .venv/bin/soak $(if $(filter-out digital,$(GRIPPER)),,--faults) $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
+soak: lab
+	@PYTHONPATH=test exec .venv/bin/python -m lab.soak $(if $(filter-out digital,$(GRIPPER)),,--faults) $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
 	  $(if $(UR_TYPE),--ur-type "$$UR_TYPE") \
 	  $(if $(N),-n "$$N") $(if $(SEED),--seed "$$SEED") $(if $(METHOD),--method "$$METHOD") \
 	  $(if $(GRIPPER),--gripper "$$GRIPPER") $(if $(JOBS),--jobs "$$JOBS")

@@ -60,8 +60,6 @@ setup(
             f'preflight = {NAME}.trials.preflight:main',
             f'compare = {NAME}.trials.compare:main',
             f'report = {NAME}.trials.report:main',
-            f'faults = {NAME}.trials.faults:main',
-            f'soak = {NAME}.trials.soak:main',
             f'cycle_diagram = {NAME}.commands.cycle_diagram:main',
         ],
     },

@@ -11,11 +11,8 @@ import logging
 
 import numpy as np
 import pytest
-
-from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.sim.faults import FAULTS
-from ur5_pick_place.trials import faults, soak
-from ur5_pick_place.trials.fault_matrix import (
+from lab import faults, soak
+from lab.fault_matrix import (
     EXPECTED,
     MUST_STOP,
     STAGES,
@@ -23,6 +20,9 @@ from ur5_pick_place.trials.fault_matrix import (
     TARGET,
     run_matrix,
 )
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.sim.faults import FAULTS
 from ur5_pick_place.trials.in_process import InProcessCell
 
 BEFORE_RELEASE = STAGES[: STAGES.index('release')]

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the matrix of faults calls wrong: a cell that does it is told so, by name."""
 
+import math
+
 import pytest
 
-from ur5_pick_place.trials.fault_matrix import START, TARGET, Case
+from lab.fault_matrix import START, TARGET, Case
 from ur5_pick_place.trials.in_process import InProcessCell
 
 
@@ -69,3 +71,15 @@ def outcome(kind):
 )
 def test_a_cell_that_does_wrong_is_told_so(kind, words):
     assert words in outcome(kind).problem
+
+
+def test_a_part_that_was_turned_by_a_right_angle_is_misplaced():
+    cell = InProcessCell({})
+    cell.teach(START, TARGET)
+    cell.put_part(START)
+    cell.run()
+    cell.until(lambda: not cell.is_busy, 60.0, 'the end of the cycle')
+    away, turn = cell.placement(TARGET)
+    assert away < 1e-3 and turn < 0.01
+    cell.put_part(TARGET._replace(yaw=TARGET.yaw + math.pi / 2))
+    assert cell.placement(TARGET)[1] == pytest.approx(math.pi / 2, abs=0.01)

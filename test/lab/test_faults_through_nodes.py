@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
-from ur5_pick_place.trials.fault_matrix import MUST_STOP, START, TARGET, Case
+from lab.cell_over_dds import open_nodes
+from lab.fault_matrix import MUST_STOP, START, TARGET, Case
+from lab.options import add_nodes, cell_opener
+from lab.soak import soak
 from ur5_pick_place.trials.in_process import open_in_process
-from ur5_pick_place.trials.over_dds import open_nodes
-from ur5_pick_place.trials.soak import soak
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 CASES = [

@@ -2,10 +2,10 @@
 """A stop, or a cancel, that comes while the gate still looks at a motion: it never begins."""
 
 import pytest
+from lab.fault_matrix import START, TARGET
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.trials.fault_matrix import START, TARGET
 from ur5_pick_place.trials.in_process import InProcessCell
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command-line options that `ik` and `fk` share: arm, scene, frames and units."""
+"""Command-line options that commands share: arm, scene, frames and units."""
 
 import argparse
 import math
@@ -87,6 +87,16 @@ def check_radians(what: str, angles: Sequence[float]) -> None:
         raise InvalidInput(
             f'{what} = {most:g} rad: more than two turns; omit --radians for degrees'
         )
+
+
+def add_ur_type(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--ur-type`."""
+    parser.add_argument(
+        '--ur-type',
+        choices=UR_TYPES,
+        default='ur5',
+        help='robot type of the simulated cell (default: %(default)s)',
+    )
 
 
 def add_arm_arguments(parser: argparse.ArgumentParser) -> None:

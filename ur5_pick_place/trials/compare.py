@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ur5_pick_place.commands.arguments import finite
+from ur5_pick_place.commands.arguments import add_ur_type, finite
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT
@@ -16,7 +16,6 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe
-from ur5_pick_place.trials.cell_options import add_ur_type
 from ur5_pick_place.trials.comparison import MethodRun, common_moves, run_method
 from ur5_pick_place.trials.measure import measure
 from ur5_pick_place.trials.records import check_folder, driver_silent, keep_record

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, number_within, seed_number
-from ur5_pick_place.trials.cell_options import add_ur_type
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.record import Task
 from ur5_pick_place.trials.records import check_folder

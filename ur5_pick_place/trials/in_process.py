@@ -54,6 +54,7 @@ from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.station import Station, StationSettings
 from ur5_pick_place.trials.configuration import CONFIG, Configuration
 from ur5_pick_place.trials.in_process_ports import ControllerPort, InProcessTaskPort
+from ur5_pick_place.trials.record import distance
 from ur5_pick_place.trials.spots import Spot
 
 _WATCH_EVERY = 0.016  # [s], as in the nodes
@@ -178,10 +179,7 @@ class InProcessCell:
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._T_tcp_part is not None
         wanted = target.T_base_link_tcp(self.station.planner.scene) @ self._T_tcp_part
-        off = inverse_transform(wanted) @ self.T_world_part
-        turn = math.atan2(off[1, 0], off[0, 0])
-        away = wanted[:2, 3] - self.T_world_part[:2, 3]
-        return float(np.linalg.norm(away)), abs((turn + math.pi / 4) % (math.pi / 2) - math.pi / 4)
+        return distance(wanted, self.T_world_part)
 
     def figures(self) -> dict[str, float]:
         self.station.machine.plan = None  # up to 0.5 MB, and another one in each cycle

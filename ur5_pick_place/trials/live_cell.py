@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
@@ -38,7 +39,6 @@ from ur5_pick_place.task.place_names import HOME
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.poses_file import PosesFile
 from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
-from ur5_pick_place.trials.cell_options import add_ur_type
 from ur5_pick_place.trials.cycle_demo import read_cycle
 from ur5_pick_place.trials.cycle_layout import layout, pick_places
 from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, working_folder

@@ -4,8 +4,8 @@ The gate against an independent measurement, in random scenes of all shapes: no 
 
 Judged by points on the arm's bodies and closed-form distances to the objects, and the other way
 round, along every motion that was admitted; frames are from DH matrices written a second time.
-UR5_SCENES=10000 asks for more scenes, on all cores or on the cluster of DASK (whose workers need
-this folder in PYTHONPATH); UR5_FIRST_SCENE for later ones.
+UR5_SCENES=10000 asks for more scenes, on all cores after `make lab`; UR5_FIRST_SCENE for later
+ones.
 
 """
 
@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from independent_arm import frames
+from lab.workers import Workers, cores, run_cases
 from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, round_surface
 
 from ur5_pick_place.errors import GateRefusal
@@ -28,7 +29,6 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.shapes import Cuboid, Cylinder, Mesh, Plane
 from ur5_pick_place.planning.scene.world import AttachedObject, PlacedShape, SceneObject, World
-from ur5_pick_place.trials.parallel import Workers, cores, run_trials
 
 SAMPLES = 9  # of each admitted motion
 SLACK = 1e-4  # [m] of arithmetic
@@ -225,8 +225,8 @@ def test_no_motion_near_any_shape_is_admitted_that_points_on_it_deny():
     count = int(os.environ.get('UR5_SCENES', '40'))
     first = int(os.environ.get('UR5_FIRST_SCENE', '0'))
     many = 'UR5_SCENES' in os.environ
-    workers = Workers(cores(), os.environ.get('DASK', '')) if many else Workers()
-    verdicts = list(run_trials(open_work, range(first, first + count), lost, workers))
+    workers = Workers(cores()) if many else Workers()
+    verdicts = list(run_cases(open_work, range(first, first + count), lost, workers))
     admitted = {v.number: v.clearance for v in verdicts if v.clearance is not None}
     false = [(n, d) for n, d in admitted.items() if d < SCENE.margin - RESOLUTION - SLACK]
     needless = [v.number for v in verdicts if v.needless]

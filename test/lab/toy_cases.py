@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trials that workers can import: quick ones, and ones that kill their worker."""
+"""Cases that workers can import: quick ones, and ones that kill their worker."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ur5_pick_place.trials.parallel import Workers, run_trials
+from lab.workers import Workers, run_cases
 
 
 def run(folder: Path, item: str) -> str:
@@ -23,11 +23,10 @@ def run(folder: Path, item: str) -> str:
     times = len(list(folder.glob(f'{item}-*')))
     (folder / f'{item}-{times}').touch()
     if 'always' in item or ('once' in item and not times):
+        time.sleep(0.5)  # the result before it has arrived
         os.kill(os.getpid(), signal.SIGKILL)
     if 'raises' in item:
         raise ValueError(f'{item} cannot be done')
-    # In short steps: with SIGINT pending, the kernel may deliver SIGTERM to a thread of a library,
-    # which does not interrupt a sleep of the main thread.
     for _ in range(600 if 'sleeps' in item else 1 if 'slow' in item else 0):
         time.sleep(0.1)
     return item
@@ -48,4 +47,4 @@ def lost(item: str, why: str) -> str:
 
 if __name__ == '__main__':
     long = ['sleeps', 'sleeps too']
-    print(*run_trials(partial(open_work, Path(sys.argv[1])), long, lost, Workers(2)))
+    print(*run_cases(partial(open_work, Path(sys.argv[1])), long, lost, Workers(2)))

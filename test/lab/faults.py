@@ -6,19 +6,19 @@ import contextlib
 import sys
 from typing import Any
 
+from lab.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
+from lab.options import (
+    add_jobs,
+    add_nodes,
+    cell_opener,
+    chosen_workers,
+)
+from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import quiet_pipe
-from ur5_pick_place.trials.cell_options import (
-    add_jobs,
-    add_nodes,
-    add_ur_type,
-    cell_opener,
-    chosen_workers,
-)
-from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
+from ur5_pick_place.terminal import Parser, quiet_pipe
 from ur5_pick_place.trials.records import (
     INTERRUPTED,
     check_folder,
@@ -36,7 +36,7 @@ _EPILOG = (
     'Without --nodes each case has a new cell. With --nodes a cell is kept until a case fails, a '
     'case of ik takes about 10 s, one of a closed loop longer, and all cases take a night. '
     'Exit code: 0 if every case passed, 1 if not, 2 on invalid input. '
-    'Example: faults --method ik --stage transfer'
+    'Example: python -m lab.faults --method ik --stage transfer'
 )
 
 
@@ -44,7 +44,7 @@ _EPILOG = (
 @driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
-    parser = argparse.ArgumentParser(prog='faults', description=__doc__, epilog=_EPILOG)
+    parser = Parser(prog='faults', description=__doc__, epilog=_EPILOG)
     for name, choices in (
         ('--method', (IK, *METHODS)), ('--fault', tuple(EXPECTED)), ('--stage', STAGES)
     ):

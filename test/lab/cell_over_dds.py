@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cell with the real nodes, one process each, over DDS: a `trials.cell.Cell`."""
+"""The simulated cell with the real nodes, one process each, over DDS: a `lab.cell.Cell`."""
 
 import contextlib
 import dataclasses
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from lab.fault_operator import FaultOperator
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.errors import ExecutionError, InvalidInput
@@ -23,7 +24,6 @@ from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
 from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.fault_operator import FaultOperator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain, working_folder
 from ur5_pick_place.trials.record import Record, Task, measure
 from ur5_pick_place.trials.spots import Spot, T_tool_grip
@@ -39,12 +39,11 @@ _RETRY = 0.1  # [s] wall time before a refused request is repeated
 # TCP [m].
 _GRIPPED = (0.002, 0.02)
 _ROUND_TRIPS = 10
-_AT_REST = 0.5  # [s] after a motion
 
 
 class NodesCell:
     """
-    A `trials.cell.Cell` whose nodes run as processes over DDS.
+    A `lab.cell.Cell` whose nodes run as processes over DDS.
 
     Parameters
     ----------
@@ -77,7 +76,8 @@ class NodesCell:
         self.silence_limit = silence * real_time_factor + _MARGIN
         self.reaction_limit = _POLL * real_time_factor + _MARGIN
         self._start: Spot | None = None
-        self._job_began = 0
+        self._since = 0  # number of the first event since `reset_measurements`
+        self._job_began: int | None = None  # number of its first event
         self._died: float | None = None  # monotonic time when the driver died [s]
 
     @property
@@ -87,15 +87,18 @@ class NodesCell:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        return self._operator.events
+        return self._operator.events[self._since :]
 
     @property
     def is_busy(self) -> bool:
-        return not any(e['event'] in (DONE, STOPPED) for e in self.events[self._job_began :])
+        if self._job_began is None:
+            return False
+        since = self._operator.events[self._job_began :]
+        return not any(e['event'] in (DONE, STOPPED) for e in since)
 
     @property
     def stop_reason(self) -> str:
-        changes = [e for e in self.events if e['event'] in (STOPPED, REARMED)]
+        changes = [e for e in self._operator.events if e['event'] in (STOPPED, REARMED)]
         return changes[-1].get('reason', '') if changes else ''
 
     @property
@@ -123,7 +126,7 @@ class NodesCell:
 
     def reset_measurements(self) -> None:
         operator = self._operator
-        operator.events.clear()
+        self._since = len(operator.events)
         operator.peak, old = np.zeros(6), operator.record
         operator.record = Record(old.joints[-1:], old.part[-1:], old.fingers[-1:])
 
@@ -135,10 +138,9 @@ class NodesCell:
 
     def figures(self) -> dict[str, float]:
         """Return the memory of each node, and the mean response time of task node and planner."""
-        self.wait(_AT_REST)  # rearming is refused while the arm does not count as at rest
         begin = time.perf_counter()
         for _ in range(_ROUND_TRIPS):
-            self._operator.call('rearm')
+            self._operator.ask_parameters()
         response_time = (time.perf_counter() - begin) / _ROUND_TRIPS
         memory = {f'{name} [MB]': mb for name, mb in self._nodes.memory().items()}
         return {**memory, 'response time [ms]': 1e3 * response_time}
@@ -155,7 +157,7 @@ class NodesCell:
         self.start('run')
 
     def start(self, job: str) -> None:
-        self._job_began = len(self.events)
+        self._job_began = len(self._operator.events)
         self._operator.call(job)
 
     def rearm(self) -> Outcome:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from lab.cell import Cell, OpenCell, ReusableCell
+from lab.workers import Workers, run_cases
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.cell import Cell, OpenCell, ReusableCell
 from ur5_pick_place.trials.in_process import open_in_process
-from ur5_pick_place.trials.parallel import Workers, run_trials
 from ur5_pick_place.trials.spots import DEFAULT_START, Spot, default_spots
 
 START = DEFAULT_START
@@ -150,7 +150,7 @@ def run_matrix(
     """
     cases = [(fault, stage) for fault in faults for stage in stages]
     open_work = partial(_open_work, open_cell, overrides or {}, fresh)
-    return run_trials(open_work, cases, _lost, workers)
+    return run_cases(open_work, cases, _lost, workers)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
+from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.qos import qos_profile_sensor_data
 from rosgraph_msgs.msg import Clock
@@ -68,6 +69,10 @@ class FaultOperator(Operator):
         self._buttons['clear_faults'] = node.create_client(Trigger, 'sim_driver/clear_faults')
         for fault in FAULTS:
             self._buttons[fault] = node.create_client(SetBool, f'sim_driver/faults/{fault}')
+        self._parameters: list[Client[Any, Any]] = [
+            node.create_client(GetParameters, f'{name}/get_parameters')
+            for name in ('pick_place', 'trajectory_planner')
+        ]
         status = FollowJointTrajectory.Impl.GoalStatusMessage
         action = f'{controller}/follow_joint_trajectory/_action/status'
         stream, pins = f'{controller}/joint_trajectory', 'io_and_status_controller/io_states'
@@ -115,6 +120,12 @@ class FaultOperator(Operator):
         self.wait(future.done, f'{name} to answer', _REPLY_TIME)
         reply: Any = future.result()
         return reply.success, reply.message
+
+    def ask_parameters(self) -> None:
+        """Ask task node and planner for a parameter, which changes nothing; wait for both."""
+        request = GetParameters.Request(names=['use_sim_time'])
+        for future in [client.call_async(request) for client in self._parameters]:
+            self.wait(future.done, 'parameters to arrive', _REPLY_TIME)
 
     def kill_driver(self) -> None:
         """Kill the driver's process; its silence is no error from here on."""

@@ -1,26 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command-line options that choose the cell of a trial, and where trials run."""
+"""Command-line options that choose the cell of a case, and where cases run."""
 
 import argparse
 import os
 from functools import partial
 
-from ur5_pick_place.kinematics import UR_TYPES
-from ur5_pick_place.trials.cell import OpenCell
+from lab.cell import OpenCell
+from lab.workers import Workers, cores
 from ur5_pick_place.trials.in_process import open_in_process
-from ur5_pick_place.trials.parallel import Workers, cores
 
 _FACTOR = 2.0  # simulated seconds per second
-
-
-def add_ur_type(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--ur-type`."""
-    parser.add_argument(
-        '--ur-type',
-        choices=UR_TYPES,
-        default='ur5',
-        help='robot type of the simulated cell (default: %(default)s)',
-    )
 
 
 def add_nodes(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +35,7 @@ def cell_opener(parser: argparse.ArgumentParser, given: argparse.Namespace) -> O
     if not 0.1 <= factor <= 3.0:
         parser.error(f'--rtf {factor}: must be within 0.1 to 3')
     try:
-        from ur5_pick_place.trials.over_dds import open_nodes
+        from lab.cell_over_dds import open_nodes
     except ModuleNotFoundError as error:
         parser.error(
             f'--nodes requires ROS 2: {error}; run make setup or source your ROS installation'
@@ -60,13 +49,13 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
         '--jobs',
         type=int,
         help='worker processes (default: one for each core, or 1 with --nodes, as nodes run in '
-        'real time); DASK=tcp://scheduler:8786 in the environment uses the workers '
-        'of that Dask cluster instead',
+        'real time; 1 runs without Dask); DASK=tcp://scheduler:8786 in the environment uses the '
+        'workers of that Dask cluster instead',
     )
 
 
 def chosen_workers(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Workers:
-    """Return where the trials run."""
+    """Return where the cases run."""
     cluster = os.environ.get('DASK', '').strip()
     if cluster and given.jobs is not None:
         parser.error(f'--jobs {given.jobs} and DASK={cluster}: choose one of them')

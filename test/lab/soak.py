@@ -16,6 +16,16 @@ from typing import Any
 
 import numpy as np
 
+from lab.cell import OpenCell, ReusableCell
+from lab.fault_matrix import EXPECTED, Case, CaseResult
+from lab.options import (
+    add_jobs,
+    add_nodes,
+    cell_opener,
+    chosen_workers,
+)
+from lab.workers import Workers, run_cases
+from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
@@ -23,17 +33,7 @@ from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
-from ur5_pick_place.trials.cell import OpenCell, ReusableCell
-from ur5_pick_place.trials.cell_options import (
-    add_jobs,
-    add_nodes,
-    add_ur_type,
-    cell_opener,
-    chosen_workers,
-)
-from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, CaseResult
 from ur5_pick_place.trials.in_process import open_in_process
-from ur5_pick_place.trials.parallel import Workers, run_trials
 from ur5_pick_place.trials.records import (
     INTERRUPTED,
     check_folder,
@@ -139,7 +139,7 @@ def soak(
     """
     open_work = partial(_open_work, open_cell, overrides or {})
     ur_type = (overrides or {}).get('ur_type', 'ur5')
-    return run_trials(open_work, draw(cycles, seed, faults, ur_type), _lost, workers)
+    return run_cases(open_work, draw(cycles, seed, faults, ur_type), _lost, workers)
 
 
 def draw(
@@ -240,7 +240,7 @@ _EPILOG = (
     'A cycle passes if the part is placed within 2 mm and 1 degree (without grip offset), or if '
     'the cycle stops with the reason of its fault. Each worker keeps its cell; memory and '
     'response time are those of the worker in which they grew most. Exit code: 0 if every cycle '
-    'passed, 1 if not, 2 on invalid input. Example: soak -n 20 --seed 7 --faults'
+    'passed, 1 if not, 2 on invalid input. Example: python -m lab.soak -n 20 --seed 7 --faults'
 )
 _WARM_UP = 10  # cycles of a worker before growth is measured, at most
 

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cell behind real nodes derives from what its operator has received."""
+
+import types
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy')
+
+from lab.cell_over_dds import NodesCell
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.record import Record
+
+
+class Operator:
+    """Notes what it is asked."""
+
+    def __init__(self):
+        self.events, self.asked = [], []
+        self.record, self.peak = Record(), np.zeros(6)
+
+    def call(self, name):
+        self.asked.append(name)
+
+    def ask_parameters(self):
+        self.asked.append('parameters')
+
+
+@pytest.fixture
+def operator():
+    return Operator()
+
+
+@pytest.fixture
+def cell(operator):
+    nodes = types.SimpleNamespace(memory=lambda: {'pick_place': 100.0})
+    return NodesCell(operator, nodes, load_model('ur5'), np.eye(4), Configuration({}), 1.0)
+
+
+def test_a_cell_is_busy_while_its_job_runs_and_stopped_until_it_is_rearmed(cell, operator):
+    assert not cell.is_busy
+    cell.run()
+    operator.events.append({'event': 'stage', 'stage': 'lift'})
+    assert cell.is_busy
+    operator.events.append({'event': 'stopped', 'reason': 'protective stop'})
+    assert not cell.is_busy and cell.stop_reason == 'protective stop'
+    cell.reset_measurements()
+    assert cell.events == []
+    assert not cell.is_busy and cell.stop_reason == 'protective stop', 'it rests as before'
+    operator.events.append({'event': 'rearmed'})
+    assert not cell.stop_reason
+    cell.start('go_home')
+    assert cell.is_busy
+
+
+def test_measuring_the_response_time_opens_no_latch(cell, operator):
+    figures = cell.figures()
+    assert set(operator.asked) == {'parameters'}
+    assert figures['pick_place [MB]'] == 100.0 and figures['response time [ms]'] >= 0.0
