@@ -293,7 +293,8 @@ class _TrajectoryController:
         # The controller's cycles are in step with the stamps of joint_states.
         wait = self._clock.now().nanoseconds * 1e-9 + _LINK - segment.stamp
         arrival = segment.stamp + self._cycle * math.ceil(wait / self._cycle)
-        trajectory, stamp = next_segment(segment, arrival)
+        splices = bool(self._replacement.why_no_stream)  # as far as is known
+        trajectory, stamp = next_segment(segment, arrival, splices)
         message = trajectory_to_msg(trajectory, self._joint_names)
         message.header.stamp = time_to_msg(stamp)
         return message
