@@ -2,10 +2,11 @@
 """
 How a controller joins a motion that has begun, or the next segment of a stream.
 
-joint_trajectory_controller starts a trajectory with a past stamp in the middle, at the present time,
-whenever it arrives. After 6.9 it starts it at its first point unless allow_trajectory_replacement is
-false: the arm would step back by its speed times the age of the stamp. Nothing is streamed to it
-then; a braking motion is cut to its rest from the expected time of arrival on.
+joint_trajectory_controller starts a trajectory with a past stamp in the middle, at the present
+time, whenever it arrives. After 6.9 it starts it at its first point, unless
+allow_trajectory_replacement is false: the arm would step back by its speed times the age of the
+stamp. Nothing is streamed to it then; of a braking motion it gets only the rest from the expected
+time of arrival on.
 
 The speed scaling slows down what the controller follows, but not the age of a stamp. A segment
 that is received `d` later than expected is therefore joined (1 - scaling) * d too far with a
