@@ -8,8 +8,10 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from moveit_msgs.msg import MoveItErrorCodes
 from stop_cell import Cell, turn
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.trajectory_planner.execution import Execution
 from ur5_pick_place.nodes.trajectory_planner.move_action import MoveAction
 from ur5_pick_place.outcome import Outcome
@@ -43,7 +45,9 @@ def cell() -> Cell:
 
 @pytest.fixture
 def execution(cell: Cell) -> Execution:
-    return Execution(SimpleNamespace(manager=cell.executor), lambda _line: None)
+    log = SimpleNamespace(error=lambda _line: None)
+    node = SimpleNamespace(get_logger=lambda: log, get_name=lambda: 'planner')
+    return Execution(SimpleNamespace(manager=cell.executor), node)
 
 
 def requested(execution: Execution, name: str = 'a'):
@@ -113,6 +117,25 @@ def test_a_cancel_while_a_motion_is_being_sent_stops_it(cell, execution):
     cell.executor.stops = 0
     asyncio.run(execution.run(goal, send, is_wanted, lambda state: state))
     assert cell.executor.stops == 1
+
+
+@pytest.mark.parametrize(
+    ('error', 'code'),
+    [
+        (InvalidInput('no points'), MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS),
+        (ZeroDivisionError('unforeseen'), MoveItErrorCodes.FAILURE),
+    ],
+)
+def test_whatever_keeps_a_motion_from_beginning_is_in_the_result(cell, execution, error, code):
+    """rclpy's own answer to an exception is an empty result, with code 0."""
+    goal, is_wanted = requested(execution)
+
+    def send():
+        raise error
+
+    result = asyncio.run(execution.run(goal, send, is_wanted, lambda state: state))
+    assert result.val == code and str(error) in result.message and goal.end == 'aborted'
+    assert not execution._canceled
 
 
 def test_a_cancel_of_move_action_just_before_its_motion_begins_is_kept(cell, execution):

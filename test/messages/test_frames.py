@@ -124,6 +124,16 @@ def test_a_known_frame_stays_fresh_under_a_flood_of_large_messages(talk, monkeyp
     assert min(taken) < 0.01
 
 
+def test_batches_in_the_wrong_order_leave_the_newest_transform(talk) -> None:
+    """Two threads poll: one may hand on what it took after the other."""
+    frames = Frames(talk.node, '', None)
+    for xs in ((0.3, 0.5), (0.1, 0.2, 0.4)):
+        frames._store.add([serialized(x, 'camera') for x in xs])
+        assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-0.5)
+    T = frames._store.pose('base_link', 'camera', 7.0 + 0.025)
+    assert T[0, 3] == pytest.approx(0.25), 'the earlier ones are in between'
+
+
 def test_the_newest_static_transform_counts_whatever_else_its_message_holds(talk) -> None:
     frames = Frames(talk.node, '', None)
     for k in range(6):

@@ -23,7 +23,7 @@ from moveit_msgs.msg import MoveItErrorCodes, RobotState  # noqa: E402
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 
-from ur5_pick_place.errors import InCollision  # noqa: E402
+from ur5_pick_place.errors import CollisionCheckUnavailable, InCollision  # noqa: E402
 from ur5_pick_place.kinematics import (  # noqa: E402
     BRANCHES,
     HOME,
@@ -182,6 +182,32 @@ def test_joints_that_fell_silent_are_neither_seed_nor_state(
     found, code = ask()
     assert np.abs(found - HOME).max() < 1e-9 and code.val == Codes.INVALID_ROBOT_STATE
     assert 'no recent joint_states' in code.message
+
+
+def test_a_scene_that_changes_during_a_request_counts_for_the_next_one() -> None:
+    """Its collision model, and why it may not be relied on, come from one scene."""
+    frames = SimpleNamespace(
+        T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
+    )
+    found: list[str] = []
+
+    def scene(name: str, contact: str | None) -> SimpleNamespace:
+        def check(_q: np.ndarray) -> str | None:
+            found.append(name)
+            requests.set_scene((), scene('new', None), 'an object was refused')
+            return contact
+
+        return SimpleNamespace(check=check)
+
+    old = scene('old', 'elbow is inside box')
+    requests = IkRequests(UR5, frames, JOINT_NAMES, GroupSettings(), lambda: HOME, old)
+    request = ik_request(forward(UR5, HOME)).ik_request
+    request.avoid_collisions = True
+    with pytest.raises(InCollision):
+        requests.solve(request)
+    assert len(found) > 1 and set(found) == {'old'}
+    with pytest.raises(CollisionCheckUnavailable, match='an object was refused'):
+        requests.solve(request)
 
 
 @pytest.mark.parametrize('hit_first', [True, False])

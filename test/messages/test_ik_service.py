@@ -28,7 +28,7 @@ from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.nodes.messages.conversions import matrix_to_transform, pose_to_matrix
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, scene_message
 from ur5_pick_place.nodes.ros.qos import LATCHED
-from ur5_pick_place.nodes.scene.planning_scene import SCENE_TOPIC
+from ur5_pick_place.nodes.scene.planning_scene import SCENE_OWNER, SCENE_TOPIC
 from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import (
     MAX_SHAPES,
@@ -179,7 +179,8 @@ def test_collisions_are_avoided_when_asked(client: Client) -> None:
 @pytest.fixture
 def published_scene(client: Client) -> Iterator[Callable[[World, AttachedObject | None], None]]:
     """Publishes scenes as the planner does, the empty one at the end."""
-    publisher = client.node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
+    planner = Node(SCENE_OWNER)
+    publisher = planner.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
     client.spin_until(lambda: publisher.get_subscription_count() == 1)
 
     def publish(world: World, part: AttachedObject | None = None) -> None:
@@ -190,7 +191,7 @@ def published_scene(client: Client) -> Iterator[Callable[[World, AttachedObject 
     request = ik_request(forward(UR5, HOME))
     request.ik_request.avoid_collisions = True
     joints_of(client.call('compute_ik', request))
-    client.node.destroy_publisher(publisher)
+    planner.destroy_node()
 
 
 def boxes(count: int, T_base_link_object: np.ndarray, edge: float) -> SceneObject:

@@ -19,8 +19,8 @@ pytest.importorskip('rclpy')
 from conftest import assert_transforms_close
 from ik_garbage import FOO, NUMBERS, WORDS
 from motion_planners import PICK, tool_down
-from moveit_msgs.msg import CollisionObject, RobotState, RobotTrajectory
-from moveit_msgs.srv import GetCartesianPath
+from moveit_msgs.msg import CollisionObject, PlanningScene, RobotState, RobotTrajectory
+from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, GetPlanningScene
 from plan_callbacks import check_refused, line, plan
 from plan_callbacks import services as services
 from plan_garbage import (
@@ -203,6 +203,26 @@ def test_an_error_of_ours_is_a_failure_with_a_traceback_and_no_end_of_the_node(
         assert 'error of this package, AssertionError: unforeseen' in reply.error_code.message
     logged = capfd.readouterr().err
     assert logged.count('in break_down') == 2 and '\n[ERROR] forged' not in logged
+
+
+def test_an_error_of_ours_in_the_scene_ends_no_service(
+    services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ur5_pick_place.nodes.scene import planning_scene
+
+    def break_down(*_args, **_kwargs):
+        raise ZeroDivisionError('unforeseen')
+
+    apply, get = services['apply_planning_scene'], services['get_planning_scene']
+    for name, broken in (('apply', break_down), ('world', property(break_down))):
+        with monkeypatch.context() as patch:
+            patch.setattr(planning_scene.SceneBook, name, broken)
+            services['planning_scene'](serialize_message(PlanningScene(is_diff=True)))
+            reply = apply(ApplyPlanningScene.Request(), ApplyPlanningScene.Response())
+            assert not reply.success
+            get(GetPlanningScene.Request(), GetPlanningScene.Response())
+    reply = apply(ApplyPlanningScene.Request(), ApplyPlanningScene.Response())
+    assert reply.success, 'the next one is taken'
 
 
 def test_old_joints_are_no_start(services: dict[str, Callable]) -> None:

@@ -323,6 +323,39 @@ def test_what_comes_into_the_way_of_a_motion_stops_it(client):
     assert np.abs(client.qd).max() < 1e-3 and client.q[0] < HOME[0] + 1.9
 
 
+def test_a_recording_that_is_played_changes_no_scene(client):
+    """Its latched scene is of another start: a plate of 2 kg was in the hand, and a wall there."""
+    client.boxes.publish(box('post', 2.0, 2.0, 0.5))
+    client.until(lambda: client.seen() == ['post'], 'the post')
+    plate = AttachedCollisionObject(link_name='tool0', weight=2.0)
+    plate.object = box('plate', 0.0, 0.0, 0.1)
+    plate.object.header.frame_id = 'tool0'
+    recorded = PlanningScene(name='ur5_pick_place since 12345')
+    recorded.world.collision_objects = [box('wall', *IN_THE_WAY)]
+    recorded.robot_state.attached_collision_objects = [plate]
+    part = AttachedCollisionObject(link_name='tool0', weight=2.0, object=plate.object)
+    part.object.id = OWN_PART
+    player = rclpy.create_node('rosbag2_player', context=client.node.context)
+    played = [
+        (player.create_publisher(PlanningScene, 'monitored_planning_scene', ONE), recorded),
+        (player.create_publisher(AttachedCollisionObject, 'pick_place/carried_part', ONE), part),
+    ]
+    try:
+        client.until(lambda: played[0][0].get_subscription_count() >= 3, 'all who follow it')
+        for publisher, message in played:
+            publisher.publish(message)
+        client.run(1.0)
+        client.boxes.publish(box('other', 2.0, -2.0, 0.5))  # the planner publishes its own again
+        client.until(lambda: sorted(client.seen()) == ['other', 'post'], 'the scene')
+        client.run(1.0)
+        scene = client.scene()
+        assert sorted(o.id for o in scene.world.collision_objects) == ['other', 'post']
+        assert not [o for o in scene.robot_state.attached_collision_objects if o.weight > 1.0]
+        assert client.ik().val == CODE.SUCCESS, 'the recorded wall is not there'
+    finally:
+        player.destroy_node()
+
+
 @pytest.mark.drill
 def test_a_planner_that_was_started_anew_is_told_again_what_is_there(cell, client):
     topic = 'monitored_planning_scene'

@@ -7,6 +7,7 @@ instead of in the request comes out wrong.
 
 """
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -69,7 +70,10 @@ def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[Servic
 def taker(subscription: Any) -> Callable[[Any], None]:
     """Return what hands a message to a subscription, as bytes if it takes those."""
     hear = subscription.callback
-    return lambda message: hear(serialize_message(message) if subscription.raw else message)
+    info = [{}] * (len(inspect.signature(hear).parameters) - 1)  # of no publisher
+    return lambda message: hear(
+        serialize_message(message) if subscription.raw else message, *info
+    )
 
 
 def arm_at(q: np.ndarray, prefix: str = '') -> list[Frame]:

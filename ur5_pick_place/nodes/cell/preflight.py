@@ -4,7 +4,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 from controller_manager_msgs.srv import ListControllers
 from diagnostic_msgs.msg import DiagnosticArray
@@ -42,9 +42,10 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
 from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS
 from ur5_pick_place.nodes.ros.distro import count_servers, publisher_of
+from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED, mismatches
-from ur5_pick_place.nodes.scene.planning_scene import SCENE_TOPIC
+from ur5_pick_place.nodes.scene.planning_scene import SCENE_OWNER, SCENE_TOPIC
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.scene.world import shown
 from ur5_pick_place.task.preflight import NODES, OWN, SHARED, Observed
@@ -141,7 +142,7 @@ class _Collector:
         subscribe(Clock, '/clock', self._on_clock, _SENSOR)
         subscribe(JointState, 'joint_states', self._on_joints, _SENSOR)
         subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, _SENSOR)
-        subscribe(PlanningScene, SCENE_TOPIC, self._on_scene, LATCHED, raw=True)
+        LatchedFrom(self._node, PlanningScene, SCENE_TOPIC, SCENE_OWNER, self._on_scene)
 
     def observed(self) -> Observed:
         """Return what is seen, in three steps."""
@@ -280,9 +281,9 @@ class _Collector:
     def _on_scaling(self, message: Float64) -> None:
         self._seen.scaling = message.data / 100.0  # the driver publishes percent
 
-    def _on_scene(self, data: Any) -> None:
+    def _on_scene(self, data: bytes) -> None:
         try:
-            world = read_scene(read_message(cast(bytes, data), PlanningScene)).world
+            world = read_scene(read_message(data, PlanningScene)).world
         except InvalidInput as error:
             self._seen.objects, self._seen.refused = [], f'{SCENE_TOPIC}: {error}'
             return

@@ -78,6 +78,14 @@ class Answer(NamedTuple):
         return list(nearest.values())
 
 
+class _Scene(NamedTuple):
+    """What a request is checked against; see `IkRequests.set_scene`."""
+
+    attached: Collection[str]
+    collisions: 'CollisionModel | None'
+    refusal: str
+
+
 class IkRequests:
     """
     Turns requests into calls of the kinematics.
@@ -106,9 +114,8 @@ class IkRequests:
         collisions: 'CollisionModel | None',
     ) -> None:
         self._model, self._frames, self._names = model, frames, list(joint_names)
-        self._groups, self._present, self._collisions = groups, present_joints, collisions
-        self._refusal = ''
-        self._attached: Collection[str] = ()
+        self._groups, self._present = groups, present_joints
+        self._scene = _Scene((), collisions, '')
 
     def set_scene(
         self, attached: Collection[str], collisions: 'CollisionModel | None', refusal: str
@@ -126,7 +133,7 @@ class IkRequests:
             Why collision checks are refused; empty if they are not.
 
         """
-        self._attached, self._collisions, self._refusal = attached, collisions, refusal
+        self._scene = _Scene(attached, collisions, refusal)  # at once, for requests meanwhile
 
     async def wait_for_frame(self, request: PositionIKRequest) -> None:
         """
@@ -199,13 +206,14 @@ class IkRequests:
         self, solutions: list[Solution]
     ) -> tuple[list[Solution], dict[str, str]]:
         """Return the solutions without collision, and by branch what the others collide with."""
-        if self._collisions is None:
+        _, collisions, refusal = self._scene
+        if collisions is None:
             raise CollisionCheckUnavailable(
                 'collisions cannot be checked, coal is not installed: set avoid_collisions false'
             )
-        if self._refusal:
-            raise CollisionCheckUnavailable(self._refusal)
-        found = [(s, self._collisions.check(s.q)) for s in solutions]
+        if refusal:
+            raise CollisionCheckUnavailable(refusal)
+        found = [(s, collisions.check(s.q)) for s in solutions]
         free = [s for s, contact in found if not contact]
         return free, {s.branch: f'{_TOUCHES}{contact}' for s, contact in found if contact}
 
@@ -244,7 +252,7 @@ class IkRequests:
 
     def _joints(self, state: RobotState) -> Array | None:
         """Return the joints (6,) [rad] of a request, else those of the arm, None if unknown."""
-        return joints_of_request(state, self._names, self._present, self._attached)
+        return joints_of_request(state, self._names, self._present, self._scene.attached)
 
     def _arm(self, q: Array | None) -> ArmPose:
         """Return a function for the pose of links, which raises if the joints are unknown."""

@@ -21,7 +21,7 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 
-from ur5_pick_place.nodes.ros.distro import take_waiting
+from ur5_pick_place.nodes.ros.distro import TakenMessage, take_waiting
 
 ARM_PERIOD = 0.016
 """Period for topics of the arm while a node does nothing with it [s]: two cycles of a CB3."""
@@ -94,8 +94,11 @@ class PollGroup:
             `distro.take_with_info`, if `take` needs the origin of each message.
 
         """
+        def receive(data: bytes) -> None:
+            take([data if taker is None else TakenMessage(data, 0, 0, b'')])
+
         subscription = self._node.create_subscription(
-            kind, topic, lambda _data: None, qos, callback_group=PolledOnly(), raw=True
+            kind, topic, receive, qos, callback_group=PolledOnly(), raw=True
         )
         self._checks.append(
             self._taker(subscription, take, qos.depth, budget, taker or take_waiting)

@@ -17,7 +17,8 @@ from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import OWN_PART, AttachedObject, PlacedShape
 
 # Not `attached_collision_object`, which belongs to the clients: none of their ids is this part.
-PART_TOPIC = 'pick_place/carried_part'
+TASK = 'pick_place'
+PART_TOPIC = f'{TASK}/carried_part'
 PART_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 

@@ -35,9 +35,10 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.cdr import read_message
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, read_scene, scene_message
+from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED
-from ur5_pick_place.nodes.scene.carried_part import PART_TOPIC, read_carried
-from ur5_pick_place.nodes.scene.scene_book import ATTACHED, OBJECT, SCENE, SceneBook
+from ur5_pick_place.nodes.scene.carried_part import PART_TOPIC, TASK, read_carried
+from ur5_pick_place.nodes.scene.scene_book import ATTACHED, OBJECT, SCENE, SceneBook, reason
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.scene.world import AttachedObject, World, shown
 
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from ur5_pick_place.planning.planner import MotionPlanner
 
 
-SCENE_TOPIC = 'monitored_planning_scene'
+SCENE_TOPIC, SCENE_OWNER = 'monitored_planning_scene', 'trajectory_planner'
 SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
 _QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
@@ -118,13 +119,8 @@ class SceneOwner:
         self._unheard: dict[str, str] = {}
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(_CHECK_PERIOD, self._find_unheard, callback_group=group, clock=steady)
-        node.create_subscription(
-            AttachedCollisionObject,
-            PART_TOPIC,
-            self._receive_part,
-            LATCHED,
-            callback_group=group,
-            raw=True,
+        LatchedFrom(
+            node, AttachedCollisionObject, PART_TOPIC, TASK, self._receive_part, group
         )
         create = node.create_service
         create(ApplyPlanningScene, 'apply_planning_scene', self._apply, callback_group=group)
@@ -237,8 +233,8 @@ class SceneOwner:
         def change() -> str:
             try:
                 self._book.apply(read_message(data, PlanningScene))
-            except InvalidInput as error:
-                return str(error)
+            except Exception as error:
+                return reason(error)
             self._is_new = True
             return ''
 
@@ -246,6 +242,8 @@ class SceneOwner:
             refusal = self._work.submit(change, len(data)).result(_APPLYING) or self._failure
         except TimeoutError:
             refusal = f'not applied within {_APPLYING:.0f} s, maybe later: see get_planning_scene'
+        except Exception as error:
+            refusal = reason(error)
         if refusal:
             self._node.get_logger().error(f'apply_planning_scene refused: {refusal}')
         reply.success = not refusal
@@ -256,8 +254,11 @@ class SceneOwner:
     ) -> GetPlanningScene.Response:
         try:
             self._work.submit(str).result(_APPLYING)
-        except TimeoutError:
-            self._node.get_logger().error('get_planning_scene: the reply lacks newer changes')
+        except Exception as error:  # a timeout, or an error of an earlier change
+            why = 'timed out' if isinstance(error, TimeoutError) else reason(error)
+            self._node.get_logger().error(
+                f'get_planning_scene: the reply lacks newer changes: {why}'
+            )
         wanted = request.components.components or 0xFFFFFFFF  # MoveIt's convention
         taken = self._known._replace(world=replace(self._known.world, refused={}))
         whole, scene = scene_message(taken, *self._links), reply.scene
@@ -315,9 +316,7 @@ class SceneFollower:
         self._restore = (
             node.create_publisher(PlanningScene, 'planning_scene', 10) if restores else None
         )
-        node.create_subscription(
-            PlanningScene, SCENE_TOPIC, self._receive, LATCHED, callback_group=group, raw=True
-        )
+        LatchedFrom(node, PlanningScene, SCENE_TOPIC, SCENE_OWNER, self._receive, group)
 
     def _receive(self, data: bytes) -> None:
         self._data = data  # the newest is complete
@@ -404,6 +403,8 @@ class _InOrder:
         except TimeoutError as error:
             why = f'timed out after {_READING} s waiting for the scene: try again, or simplify it'
             raise ExecutionError(why) from error
+        except Exception as error:
+            raise ExecutionError(f'the scene is not known: {reason(error)}') from error
 
     def _drain(self) -> None:
         with self._lock:

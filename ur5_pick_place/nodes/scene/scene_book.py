@@ -121,7 +121,7 @@ class SceneBook:
         except Unreadable as error:
             return self._refuse(_OBSTACLES, excess or str(error))
         except Exception as error:
-            return self._refuse(_OBSTACLES, _reason(error))
+            return self._refuse(_OBSTACLES, reason(error))
         self._accept(world, lifted, message.is_diff)
         earlier = _refused_earlier(message)
         for key, refusal in earlier.items():
@@ -172,7 +172,7 @@ class SceneBook:
                 self._refused_moves.discard(key)
             elif is_known and key not in self._refused:
                 self._refused_moves.add(key)
-            return self._refuse(key, _reason(error))
+            return self._refuse(key, reason(error))
         self._accept(world, self._lifted(topic, thing), is_diff=True)
         return ''
 
@@ -385,7 +385,7 @@ class SceneBook:
                 try:
                     world = change(world, entry)
                 except Exception as error:
-                    refused[_key(topic, thing.id)] = f'object {shown(thing.id)}: {_reason(error)}'
+                    refused[_key(topic, thing.id)] = f'object {shown(thing.id)}: {reason(error)}'
                 else:
                     lifted += self._lifted(topic, thing)
         wrong = unsupported(message, lambda name: self._frames.T_base_frame(name, self._arm))
@@ -400,7 +400,8 @@ def _key(topic: str, name: str) -> Key:
     return topic, name[: _MAX_ID + 1]
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Return why a change was not accepted, in one line."""
     if isinstance(error, InvalidInput):
         return str(error)
     return f'error of this package, {type(error).__name__}: {one_line(error)}; please report it'

@@ -7,17 +7,14 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 from moveit_msgs.msg import MoveItErrorCodes
+from rclpy.node import Node
 from rclpy.task import Future
 
 from ur5_pick_place.control.admission import IsWanted
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
-from ur5_pick_place.nodes.messages.conversions import (
-    code_with_message,
-    error_code,
-    success,
-    to_seconds,
-)
+from ur5_pick_place.nodes.messages.conversions import code_with_message, success, to_seconds
+from ur5_pick_place.nodes.messages.refusals import refusal
 from ur5_pick_place.outcome import Outcome
 
 _CANCELED = 'canceled by the client'
@@ -34,13 +31,13 @@ class Execution:
     Parameters
     ----------
     client : TrajectoryClient
-    log : callable
-        Takes a line for the log, about a motion that was not executed.
+    node : Node
+        For its log.
 
     """
 
-    def __init__(self, client: TrajectoryClient, log: Callable[[str], object]) -> None:
-        self._client, self._log = client, log
+    def __init__(self, client: TrajectoryClient, node: Node) -> None:
+        self._client, self._node = client, node
         # Number of interruptions before each waiting goal.
         self._interruptions: dict[bytes, int] = {}
         self._lock = threading.Lock()
@@ -87,8 +84,7 @@ class Execution:
         ----------
         goal : ServerGoalHandle
         begin : callable
-            Starts the motion and returns the future of its outcome; may raise this package's
-            errors.
+            Starts the motion and returns the future of its outcome; may raise.
         is_wanted : callable
             As returned by `is_wanted` for this goal.
         feedback : type
@@ -97,10 +93,11 @@ class Execution:
         """
         try:
             arrival = begin()
-        except Ur5PickPlaceError as error:
-            self._log(f'not executed: {error}')
+        except Exception as error:
+            if isinstance(error, Ur5PickPlaceError):
+                self._node.get_logger().error(f'not executed: {error}')
             self._canceled.discard(_id(goal))
-            code = error_code(error)
+            code = refusal(self._node, error)
             if not is_wanted():
                 code = code_with_message(MoveItErrorCodes.PREEMPTED, str(error))
             end_without_success(goal)

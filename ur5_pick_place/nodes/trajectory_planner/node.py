@@ -179,7 +179,7 @@ class TrajectoryPlanner(Node):
         self.create_service(
             GetCartesianPath, 'compute_cartesian_path', self._cartesian, callback_group=planning
         )
-        self._execution = Execution(self._trajectory_client, self.get_logger().error)
+        self._execution = Execution(self._trajectory_client, self)
         self._action = ActionServer(
             steady_expiry(self),
             ExecuteTrajectory,

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Latched messages of one node alone: a recording that is played back has the same topics."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.timer import Timer
+
+from ur5_pick_place.nodes.ros.distro import publisher_of
+
+# Deeper than what is published: each publisher has a latest message.
+_QOS = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_PERIOD = 0.1  # [s] between two looks for the node of a publisher
+_LOOKED_FOR = 10.0  # [s] after which a message of an unknown node is dropped
+_UNKNOWN = '_NODE_NAME_UNKNOWN_'  # rmw's name of a node whose names have not arrived yet
+
+
+class LatchedFrom:
+    """
+    Subscribes to a topic as bytes, and hands on what a node of one name publishes.
+
+    Parameters
+    ----------
+    node : Node
+    kind : type
+    topic : str
+    owner : str
+        The node that publishes it, in the namespace of `node`.
+    take : callable
+        Takes a serialized message.
+    group : CallbackGroup, optional
+        Of the subscription.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        kind: type,
+        topic: str,
+        owner: str,
+        take: Callable[[bytes], object],
+        group: CallbackGroup | None = None,
+    ) -> None:
+        self._node, self._take, self._group = node, take, group
+        self._owner = f'{node.get_namespace().rstrip("/")}/{owner}'
+        # By publisher until its node is known: steady time of arrival [s] and latest message.
+        self._waiting: dict[bytes, tuple[float, bytes]] = {}
+        self._timer: Timer | None = None
+        subscription = node.create_subscription(
+            kind, topic, self._receive, _QOS, callback_group=group, raw=True
+        )
+        self._topic = subscription.topic_name
+
+    def _receive(self, data: bytes, info: Mapping[str, Any]) -> None:
+        if publisher := publisher_of(info):
+            self._waiting[publisher] = time.monotonic(), data
+            self._sort()
+        else:
+            self._take(data)
+
+    def _sort(self) -> None:
+        """Hand on what the owner has published, and drop what others have."""
+        nodes = {
+            bytes(found.endpoint_gid): f'{found.node_namespace.rstrip("/")}/{found.node_name}'
+            for found in self._node.get_publishers_info_by_topic(self._topic)
+        }
+        for publisher, (arrived, data) in list(self._waiting.items()):
+            name = nodes.get(publisher, _UNKNOWN)
+            if name.endswith(_UNKNOWN) and time.monotonic() - arrived < _LOOKED_FOR:
+                continue
+            del self._waiting[publisher]
+            if name == self._owner:
+                self._take(data)
+            else:
+                self._node.get_logger().warning(
+                    f'{self._topic}: what {name} publishes is ignored, only {self._owner} counts; '
+                    'play a recording without this topic, or in a namespace of its own',
+                    throttle_duration_sec=10.0,
+                )
+        if self._waiting and self._timer is None:
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            self._timer = self._node.create_timer(
+                _PERIOD, self._sort, callback_group=self._group, clock=steady
+            )
+        elif not self._waiting and self._timer is not None:
+            self._node.destroy_timer(self._timer)
+            self._timer = None
