@@ -114,6 +114,7 @@ def around(ros_domain, tmp_path_factory):
     executor.add_node(task)
     threading.Thread(target=executor.spin, daemon=True).start()
     around = Around(folder)
+    around.task = task
     try:
         with Poller(task, executor.lock, executor.after_pass, executor.fail):
             around.until(lambda: around.ask('teach_home').success)
@@ -181,3 +182,16 @@ def test_a_frame_is_read_when_planning_and_refused_by_name_when_it_cannot_be_rel
     around.wait(1.0)
     refusal = around.ask('plan')
     assert not refusal.success and 's old, more than max_age = 0.5 s' in refusal.message
+
+
+def test_an_error_of_this_package_is_the_answer_and_not_the_end_of_the_node(around, monkeypatch):
+    def fail(*_arguments):
+        return 1 / 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(around.task._teaching, '_check', fail)
+        refused = around.ask('teach_home')
+        around.teach('target', pose(*TARGET))
+    assert not refused.success
+    assert 'error of this package, ZeroDivisionError: division by zero' in refused.message
+    assert around.ask('teach_home').success

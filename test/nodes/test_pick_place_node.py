@@ -139,6 +139,22 @@ def test_a_run_needs_a_plan_and_the_plan_the_same_poses(taught):
     assert taught.event('refused', request='run')
 
 
+def test_a_plan_outlives_what_does_not_concern_it_and_no_more(taught):
+    change(taught, box('lamp', -1.2, 1.3, 0.05))
+    taught.do('plan')
+    taught.teach('start', START)
+    change(taught, box('lamp', -1.2, 1.301, 0.05))
+    change(taught, box('crate', 0.43, 0.0, 0.15))
+    taught.until(lambda: "object 'crate'" in taught.ask('run').message, 'the crate to be seen')
+    refusal = taught.ask('run')
+    assert not refusal.success
+    assert re.search('in the way of stage .* since ~/plan: .*; plan again', refusal.message)
+    change(taught, box('crate', 0.0, 0.0, 0.0, operation=CollisionObject.REMOVE))
+    taught.until(lambda: taught.ask('run').success, 'the crate to be gone')
+    taught.do('stop')
+    change(taught, box('lamp', 0.0, 0.0, 0.0, operation=CollisionObject.REMOVE))
+
+
 def test_a_place_that_can_never_be_is_refused_when_taught_and_nothing_changes(taught):
     before = (taught.folder / 'poses.yaml').read_text()
     low = pose(0.4, 0.2, 0.0)

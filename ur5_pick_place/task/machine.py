@@ -23,7 +23,7 @@ from ur5_pick_place.task.cycle_check import first_grip
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.part_watch import PartWatch
 from ur5_pick_place.task.pattern import PATTERNED
-from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
+from ur5_pick_place.task.plan import SAME_POSE_IN_VAIN, CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.run import CycleRun, Emit
@@ -165,7 +165,7 @@ class Machine:
             text += (
                 f'; {plan.first} of {plan.first + n} cycles were done before the stop: the run '
                 'continues with the next position; teach start or target again to begin with the '
-                'first'
+                f'first ({SAME_POSE_IN_VAIN})'
             )
         return text
 
@@ -175,8 +175,7 @@ class Machine:
         plan = self.plan
         if plan is None:
             raise ExecutionError('no plan: call ~/plan first')
-        if plan.fingerprint != self._planner.fingerprint(poses):
-            raise ExecutionError('poses, scene, tool or settings changed since ~/plan: plan again')
+        self._planner.check_unchanged(plan, poses)
         away = float(np.abs(self._joints() - plan.q_start).max())
         if away > self._planner.planner.settings.start_tolerance:
             raise ExecutionError(
@@ -253,8 +252,16 @@ class Machine:
     @locked
     def forget_plan(self, place: str) -> None:
         """Forget the plan, as a place was taught; a pattern there begins anew after the job."""
-        self.plan = None
+        if place in self._planner.needed:
+            self.plan = None
+        self.renew_pattern(place)
+
+    @locked
+    def renew_pattern(self, place: str) -> None:
+        """Begin a pattern at a place anew, after the job if one runs."""
         if place in PATTERNED:
+            if self.plan and self.plan.first:
+                self.plan = None
             self._is_pattern_new = True
             self._begin_new_pattern()
 

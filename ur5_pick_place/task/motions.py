@@ -102,6 +102,8 @@ class PlannedStage:
         Its bound on the speed of TCP and elbow [m/s]; 0 = none of its own.
     placed_parts : tuple of Box
         The parts at other places meanwhile.
+    is_carrying : bool
+        Whether `motion` was planned with a part in the gripper; `retry` is without.
 
     """
 
@@ -113,6 +115,7 @@ class PlannedStage:
     method: str = ''
     speed: float = 0.0
     placed_parts: tuple[Box, ...] = ()
+    is_carrying: bool = False
 
     @property
     def moved(self) -> PlannedMotion:
@@ -227,7 +230,9 @@ class CycleMotions:
                 is_retried = do == 'expect_part' and is_there
                 retry, why_not = self._retry(self._arm(parts)) if is_retried else ((), '')
                 moves = [PlannedStage(stages, remark=why_not, retry=retry)]
-            planned += [replace(move, placed_parts=parts) for move in moves]
+            planned += [
+                replace(move, placed_parts=parts, is_carrying=is_carrying) for move in moves
+            ]
             closed_at = self._place if do == 'close' else closed_at
             is_carrying = {'close': True, 'open': False}.get(do, is_carrying)
         return tuple(planned)

@@ -2,9 +2,10 @@
 """The whole cycle planned and checked before the first motion."""
 
 import contextlib
+import copy
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations, count
 from typing import Any
 
@@ -13,12 +14,14 @@ import numpy as np
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import resume_on_path
-from ur5_pick_place.errors import InvalidInput, PlanningError
+from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.planning.scene.scene import Box, Scene, Tool
+from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (
@@ -36,6 +39,9 @@ from ur5_pick_place.task.retract import retract_from_place
 from ur5_pick_place.task.stages import Stage
 
 _SAME_PLACE = 1e-3  # [m]
+_STEP = 0.02  # [s] between samples of a planned motion; the collision check sweeps between them
+
+SAME_POSE_IN_VAIN = 'the same pose published again changes nothing: call the service'
 
 OnStage = Callable[[str, str, float], object]
 """Takes branch and stage being planned, and the share of that branch already planned, 0 to 1."""
@@ -54,18 +60,21 @@ class CyclePlan:
         The arm configuration at all places other than home.
     q_start : ndarray, shape (6,)
         Joints from which the plan begins [rad].
-    fingerprint : str
-        Hash of everything that the plan depends on; it must be unchanged when the plan is run.
+    fingerprint : mapping of str to str
+        What the plan depends on, as `CyclePlanner.fingerprint`; must be unchanged when it is run.
     first : int
         How many cycles of the pattern were done before.
+    objects : mapping of str to str
+        A digest of each client's object among which it was planned, by id.
 
     """
 
     cycles: tuple[tuple[PlannedStage, ...], ...]
     branch: str
     q_start: Array
-    fingerprint: str
+    fingerprint: Mapping[str, str]
     first: int = 0
+    objects: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def placed_parts(self) -> tuple[tuple[Box, ...], ...]:
@@ -100,6 +109,8 @@ class CyclePlanner:
     Attributes
     ----------
     places : CyclePlaces
+    needed : set of str
+        The taught places that the cycle needs, home among them.
 
     """
 
@@ -115,22 +126,63 @@ class CyclePlanner:
         self.planner, self.cycle, self.provenance = planner, tuple(cycle), provenance
         self.settings, self.pattern, self._loops = settings, pattern, loops
         self.places = CyclePlaces(planner, settings, cycle)
-        self._needed = {HOME} | {taught_place(stage.to) for stage in cycle if stage.is_move}
+        self.needed = {HOME} | {taught_place(stage.to) for stage in cycle if stage.is_move}
 
-    def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
-        """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
-        parts = (
+    def fingerprint(self, poses: Mapping[str, TaughtPose]) -> dict[str, str]:
+        """Return a digest of each thing that a plan depends on, but for clients' objects."""
+        scene = self.planner.scene
+        parts = {
             # The same pose taught again, as by a client that repeats its request, changes nothing.
-            [(name, replace(p, time='')) for name, p in sorted(self.converted(poses).items())],
-            self.planner.scene.fingerprint(),
-            self.provenance,
-            self.settings,
-            self.pattern,
-            self._loops,
-            self.planner.settings,
-            self.cycle,
-        )
-        return hashlib.sha256(repr(parts).encode()).hexdigest()
+            **{name: replace(p, time='') for name, p in sorted(self.converted(poses).items())},
+            'the scene, or what clients attached to the tool': replace(
+                scene, world=replace(scene.world, objects={})
+            ).fingerprint(),
+            'robot, tool or settings': (
+                self.provenance,
+                self.settings,
+                self.pattern,
+                self._loops,
+                self.planner.settings,
+                self.cycle,
+            ),
+        }
+        return {k: hashlib.sha256(repr(v).encode()).hexdigest() for k, v in parts.items()}
+
+    def check_unchanged(self, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> None:
+        """
+        Refuse a plan that something makes invalid which has changed since.
+
+        Raises
+        ------
+        ExecutionError
+            Names what has changed.
+        PlanningError
+            Names the stage in whose way an object stands now, or the object that was not accepted.
+
+        """
+        now = self.fingerprint(poses)
+        if changed := sorted(k for k in now if now[k] != plan.fingerprint.get(k)):
+            raise ExecutionError(f'{", ".join(changed)} changed since ~/plan: plan again')
+        scene = self.planner.scene
+        if scene.world.refusal:
+            raise PlanningError(scene.world.refusal)
+        digests = _digests(scene)
+        moved = {k: v for k, v in scene.world.objects.items() if digests[k] != plan.objects.get(k)}
+        if not moved:
+            return
+        arm = copy.copy(self.planner)
+        arm.set_scene(replace(scene, world=replace(scene.world, objects=moved)))
+        # Cycles, and stages of them, may be the same object.
+        stages = {id(s): s for stages in plan.cycles for s in stages if s.motion or s.retry}
+        for stage in stages.values():
+            moving = self._arm(stage.is_carrying, stage.placed_parts, arm)
+            for motion in (stage.motion, *stage.retry):
+                trajectory = motion.trajectory if motion else None
+                if trajectory and (why := moving.why_blocked(_path(trajectory))):
+                    raise PlanningError(
+                        f'an object is in the way of stage {stage.name!r} since ~/plan: {why}; '
+                        'plan again, or remove it'
+                    )
 
     def plan(
         self,
@@ -160,7 +212,7 @@ class CyclePlanner:
 
         """
         poses = self.converted(poses)
-        fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
+        scene, fingerprint = self.planner.scene, self.fingerprint(poses)
         check_pattern(self.pattern, poses)
         cycle_poses = poses_by_cycle(self.pattern, poses)
         n = len(cycle_poses)
@@ -168,7 +220,8 @@ class CyclePlanner:
             where = ' or '.join(place for place in PATTERNED if place in poses)
             raise InvalidInput(
                 f'all {n} cycles of the pattern were done before the stop: make room for '
-                f'the parts, then teach {where} again to begin with the first position'
+                f'the parts, then teach {where} again to begin with the first position '
+                f'({SAME_POSE_IN_VAIN})'
             )
         placed_parts = self._placed_parts(cycle_poses)
         on_stage('', 'places', 0.0)
@@ -182,7 +235,9 @@ class CyclePlanner:
                 cycles = self._plan_on(branch, cycle_poses, placed_parts, q, on_stage, first)
                 if leave:
                     cycles = (_before_moves(leave, cycles[0]), *cycles[1:])
-                return CyclePlan(cycles, branch, q_now, fingerprint, first)
+                # Of a scene that has changed meanwhile, no object counts as planned for.
+                objects = _digests(scene) if self.planner.scene is scene else {}
+                return CyclePlan(cycles, branch, q_now, fingerprint, first, objects)
             except PlanningError as error:
                 refusals.append(f'{branch}: {error}')
         more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
@@ -315,7 +370,7 @@ class CyclePlanner:
 
     def _known_places(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """Return the cycle's places that are taught, converted; as taught where that fails."""
-        known = {name: poses[name] for name in self._needed & poses.keys()}
+        known = {name: poses[name] for name in self.needed & poses.keys()}
         for name, pose in known.items():
             with contextlib.suppress(InvalidInput):
                 known[name] = converted(name, pose, self.provenance, self.planner.model)
@@ -348,8 +403,10 @@ class CyclePlanner:
         rest = resume_on_path(planned.motion.trajectory, q_now, limits, within)
         return PlannedMotion(rest, planner.check(rest, q_now))
 
-    def _arm(self, is_carrying: bool, placed_parts: Sequence[Box]) -> MotionPlanner:
-        planner = self.planner.among(placed_parts)
+    def _arm(
+        self, is_carrying: bool, placed_parts: Sequence[Box], arm: MotionPlanner | None = None
+    ) -> MotionPlanner:
+        planner = (arm or self.planner).among(placed_parts)
         if not is_carrying:
             return planner
         return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
@@ -364,7 +421,7 @@ class CyclePlanner:
             A place is not taught or cannot be converted, or two are the same place.
 
         """
-        missing = sorted(self._needed - poses.keys())
+        missing = sorted(self.needed - poses.keys())
         if missing:
             calls = ', '.join(f'~/teach_{name}' for name in missing)
             raise InvalidInput(f'not taught: {", ".join(missing)}; call {calls} first')
@@ -372,13 +429,25 @@ class CyclePlanner:
             raise InvalidInput(f'{HOME} was taught without joints: call ~/teach_{HOME}')
         present = {
             name: converted(name, poses[name], self.provenance, self.planner.model)
-            for name in sorted(self._needed)
+            for name in sorted(self.needed)
         }
         for one, other in combinations(filter(is_part_place, present), 2):
             apart = np.subtract(present[one].pose[:3], present[other].pose[:3])
             if np.linalg.norm(apart) < _SAME_PLACE:
                 raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
         return present
+
+
+def _digests(scene: Scene) -> dict[str, str]:
+    """Return a digest of each client's object in a scene, by id."""
+    return {
+        name: Scene(0.0, Tool(np.eye(4)), world=World({name: thing})).fingerprint()
+        for name, thing in scene.world.objects.items()
+    }
+
+
+def _path(trajectory: Trajectory) -> Array:
+    return trajectory.sample(trajectory.dense_times(_STEP))[0]
 
 
 def _touched(cycle_poses: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, TaughtPose]]:

@@ -13,6 +13,8 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.task.place_names import HOME
 
+_ROUNDING = 1e-6  # [m], and of the entries of a quaternion
+_NOISE = 5e-5  # [rad] of the encoders of an arm at rest
 _SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are written exactly
 
 
@@ -118,6 +120,16 @@ def converted(name: str, taught: TaughtPose, now: Provenance, model: Model) -> T
         return taught
     branch = BRANCHES[int(classify(model, joints))] if joints else ''
     return replace(taught, pose=pose, provenance=now, joints=joints, branch=branch)
+
+
+def is_same(kept: TaughtPose, taught: TaughtPose) -> bool:
+    """Return whether a place that is taught again is where it was, up to noise and rounding."""
+    if kept.provenance != taught.provenance:
+        return False
+    if taught.joints:
+        away = np.subtract(kept.joints, taught.joints) if kept.joints else np.inf
+        return bool(np.abs(away).max() <= _NOISE)
+    return bool(np.abs(np.subtract(kept.pose, taught.pose)).max() <= _ROUNDING)
 
 
 def changes(then: Provenance, now: Provenance) -> dict[str, list[Any]]:

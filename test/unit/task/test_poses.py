@@ -21,7 +21,7 @@ from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, load_model
 from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
-from ur5_pick_place.task.poses import changes, converted, numbers_from_matrix
+from ur5_pick_place.task.poses import changes, converted, is_same, numbers_from_matrix
 from ur5_pick_place.task.poses_file import PosesFile
 
 LONG_TOOL = make_transform(np.diag([-1.0, -1.0, 1.0]), [0.01, 0.0, 0.2])
@@ -34,6 +34,18 @@ def calibrated(rng):
     nominal[:, 2, 3] = MODEL.d
     mounts = nominal @ exp_se3(rng.uniform(-1e-3, 1e-3, (6, 6)))
     return replace(MODEL, mounts=mounts, calibration='calib_1')
+
+
+def test_a_place_taught_again_is_the_same_up_to_noise_and_rounding():
+    kept = by_joints()
+    noise = replace(kept, joints=tuple(np.add(kept.joints, 2e-5)))
+    assert is_same(kept, replace(noise, time='later'))
+    assert not is_same(kept, replace(kept, joints=tuple(np.add(kept.joints, 2e-4))))
+    assert is_same(kept, replace(kept, joints=(), branch='')), 'its pose, published'
+    given = by_pose(0.5)
+    assert is_same(given, by_pose(0.5 + 1e-9)) and not is_same(given, by_pose(0.5 + 1e-5))
+    assert not is_same(replace(kept, joints=(), branch=''), kept), 'joints are more'
+    assert not is_same(kept, replace(kept, provenance=replace(NOW, payload=9.0)))
 
 
 # ---- under another tool or robot

@@ -6,6 +6,7 @@ The task's steps, driven by made-up observations: what is commanded, and what en
 
 """
 
+import copy
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +15,11 @@ from cycle_poses import MODEL, ORIGIN, POSES, SCENE
 from obedient_robot import TICK, ObedientPort, Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.planning.scene.shapes import Cuboid
+from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.job import Carry, Compute, Job, RunMotion, SetPayload
 from ur5_pick_place.task.machine import Machine
@@ -59,6 +62,53 @@ def test_the_same_pose_taught_again_leaves_a_plan_as_it_is(cycle_planner):
     assert cycle_planner.fingerprint(again) == before
     elsewhere = replace(POSES['start'], pose=(*POSES['start'].pose[:2], 0.1, 0.0, 1.0, 0.0, 0.0))
     assert cycle_planner.fingerprint({**POSES, 'start': elsewhere}) != before
+
+
+def test_a_run_is_refused_only_for_what_its_plan_meets(cycle_planner):
+    planner, robot = copy.copy(cycle_planner.planner), Robot()
+    own = CyclePlanner(planner, TaskSettings(), cycle_planner.cycle, ORIGIN)
+    machine = Machine(own, make_run(own), ObedientPort(robot), lambda event, **data: None)
+
+    def show(**objects):
+        world = World({name: crate_at(name, *p) for name, p in objects.items()})
+        planner.set_scene(replace(SCENE, world=world))
+
+    show(lamp=(-1.2, 1.3, 0.2))
+    machine.make_plan(POSES)
+    show(lamp=(-1.2, 1.301, 0.2))
+    own.check_unchanged(machine.plan, POSES)
+    show(lamp=(-1.2, 1.3, 0.2), wall=(0.45, 0.02, 0.15))
+    with pytest.raises(PlanningError, match="'above start, start' since ~/plan: .*'wall'"):
+        machine.start_run(POSES)
+    planner.set_scene(replace(SCENE, world=World(refused={'x': 'object x was refused'})))
+    with pytest.raises(PlanningError, match='object x was refused'):
+        machine.start_run(POSES)
+    x, *rest = POSES['start'].pose
+    moved = {**POSES, 'start': replace(POSES['start'], pose=(x + 0.01, *rest), joints=())}
+    show()
+    with pytest.raises(ExecutionError, match='start changed since ~/plan: plan again'):
+        machine.start_run(moved)
+    assert machine.start_run(POSES) == 'run started'
+
+
+def crate_at(name, x, y, z):
+    T = np.eye(4)
+    T[:3, 3] = x, y, z
+    return SceneObject(name, T, (PlacedShape(Cuboid(np.full(3, 0.1)), np.eye(4)),))
+
+
+def test_an_object_that_moved_while_a_plan_was_made_is_looked_at_before_the_run(cycle_planner):
+    planner = copy.copy(cycle_planner.planner)
+    own = CyclePlanner(planner, TaskSettings(), cycle_planner.cycle, ORIGIN)
+    walled = replace(SCENE, world=World({'wall': crate_at('wall', 0.45, 0.02, 0.15)}))
+    planner.set_scene(walled)
+
+    def blink(_branch, stage, _share):
+        planner.set_scene(walled if stage == 'retreat' else SCENE)
+
+    plan = own.plan(POSES, HOME, blink)
+    with pytest.raises(PlanningError, match="object 'wall'"):
+        own.check_unchanged(plan, POSES)
 
 
 def test_the_grip_pose_reached_is_the_taught_one(cycle_planner):

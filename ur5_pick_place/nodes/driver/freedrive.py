@@ -17,6 +17,7 @@ from std_srvs.srv import SetBool
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING, LatchedTopic, graph_poll_group
 from ur5_pick_place.nodes.messages.conversions import duration_to_msg
+from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
 from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.nodes.ros.qos import SWITCHING
@@ -334,8 +335,8 @@ class FreedriveRequests:
                 await self._freedrive.switch(False)
             reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
             self._emit(events.FREEDRIVE, is_on=request.data)
-        except Ur5PickPlaceError as error:
-            reply.success, reply.message = False, str(error)
+        except Exception as error:  # whatever it is, it must not end the node
+            reply.success, reply.message = False, reason_of(self._node, error)
         finally:
             self._update()
         return reply

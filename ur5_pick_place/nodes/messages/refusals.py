@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code and the log line of a request that failed: no error of a request ends a node."""
+"""Why a request failed, as text, code and log line; no error of a request ends a node."""
 
 import traceback
 
@@ -10,14 +10,20 @@ from ur5_pick_place.errors import Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.messages.conversions import code_with_message, error_code
 
 
-def refusal(node: Node, error: Exception) -> MoveItErrorCodes:
-    """Return the code of a request that failed, and log an error that is this package's own."""
+def reason_of(node: Node, error: Exception) -> str:
+    """Return why a request failed; log an error that is this package's own with its traceback."""
     if isinstance(error, Ur5PickPlaceError):
-        return error_code(error)
+        return str(error)
     lines = (f'  {one_line(line)}' for line in traceback.format_exc().splitlines())
     node.get_logger().error('\n'.join(['a request failed with an internal error:', *lines]))
-    why = (
+    return (
         f'error of this package, {type(error).__name__}: {one_line(error)}; please report it '
         f'with the request and the log of {node.get_name()}'
     )
-    return code_with_message(MoveItErrorCodes.FAILURE, why)
+
+
+def refusal(node: Node, error: Exception) -> MoveItErrorCodes:
+    """Return the code of a request that failed; see `reason_of`."""
+    if isinstance(error, Ur5PickPlaceError):
+        return error_code(error)
+    return code_with_message(MoveItErrorCodes.FAILURE, reason_of(node, error))

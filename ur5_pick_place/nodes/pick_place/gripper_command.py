@@ -17,7 +17,8 @@ from rclpy.action import ActionServer
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task.job import Steps
@@ -52,7 +53,7 @@ class GripperCommands:
         job: Callable[[str, Steps[None]], Awaitable[Outcome]],
         group: CallbackGroup,
     ) -> None:
-        self._logger = node.get_logger()
+        self._node = node
         self._run, self._threshold, self._job = run, threshold, job
         self._server: ActionServer[Any, Any, Any] = ActionServer(
             steady_expiry(node), GripperCommand, NAME, self._execute, callback_group=group
@@ -63,10 +64,10 @@ class GripperCommands:
         result = GripperCommand.Result(position=position)
         try:
             outcome = await self._job('gripper', self._steps(position))
-        except Ur5PickPlaceError as refusal:
-            outcome = Outcome.from_error(refusal)
+        except Exception as error:  # whatever it is, the client is told
+            outcome = Outcome.failed(reason_of(self._node, error))
         if not outcome.ok:
-            self._logger.error(f'gripper_command: {outcome.reason}')
+            self._node.get_logger().error(f'gripper_command: {outcome.reason}')
             goal.abort()
         else:
             result.reached_goal, result.stalled = True, self._run.is_carrying

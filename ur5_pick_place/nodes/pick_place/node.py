@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
-from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.loads import arm_dynamics
 from ur5_pick_place.nodes.cell.robot_settings import (
@@ -38,6 +38,7 @@ from ur5_pick_place.nodes.cell.robot_settings import (
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
 from ur5_pick_place.nodes.messages.conversions import to_seconds
+from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place import gripper_command
 from ur5_pick_place.nodes.pick_place.arm_stop import ArmStop, PlannerLatch
 from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice, chosen_gripper
@@ -46,7 +47,7 @@ from ur5_pick_place.nodes.pick_place.pose_topics import PoseTopics
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.pick_place.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers
-from ur5_pick_place.nodes.pick_place.teaching import Teaching, stamp_text
+from ur5_pick_place.nodes.pick_place.teaching import Taught, Teaching, stamp_text
 from ur5_pick_place.nodes.ros.diagnostics import Diagnostics
 from ur5_pick_place.nodes.ros.liveness import Heartbeat
 from ur5_pick_place.nodes.ros.parameters import declare_settings
@@ -69,7 +70,6 @@ from ur5_pick_place.task.machine import PLANNER_GONE, RUN
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan_report import report_text
-from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.station import Station, StationSettings
 
 # One for planning, one for what a job computes, one for other requests meanwhile.
@@ -272,9 +272,9 @@ class PickPlace(Node):
     ) -> Trigger.Response:
         try:
             reply.message, reply.success = action(), True
-        except Ur5PickPlaceError as error:
-            reply.message, reply.success = str(error), False
-            self._emit(events.REFUSED, request=name, reason=str(error), stamp=stamp)
+        except Exception as error:  # whatever it is, it must not end the node
+            reply.message, reply.success = reason_of(self, error), False
+            self._emit(events.REFUSED, request=name, reason=reply.message, stamp=stamp)
         self._publish_state()
         return reply
 
@@ -290,7 +290,10 @@ class PickPlace(Node):
         q = self._port.present_joints()
         if reason := self._port.why_not_at_rest:
             raise ExecutionError(f'{name} not taught: {reason}')
-        message = self._on_taught(name, *self._teaching.teach_joints(name, q))
+        taught = self._teaching.teach_joints(name, q)
+        if not taught.is_new:
+            self._machine.renew_pattern(name)
+        message = self._on_taught(name, taught)
         self._teach_markers.show()
         return message
 
@@ -314,24 +317,26 @@ class PickPlace(Node):
 
     def _teach_pose_now(self, name: str, message: PoseStamped, q: Array | None, stamp: str) -> str:
         moving = self._port.why_not_at_rest_since(q)
-        return self._on_taught(name, *self._teaching.teach_pose(name, message, q, moving), stamp)
+        return self._on_taught(name, self._teaching.teach_pose(name, message, q, moving), stamp)
 
     def _refuse_pose(self, name: str, message: PoseStamped, _q: Array | None) -> None:
         reason = 'poses arrive faster than they can be taught: publish fewer'
         stamp = stamp_text(message.header.stamp)
         self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
 
-    def _on_taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
-        self._machine.forget_plan(name)
+    def _on_taught(self, name: str, taught: Taught, stamp: str = '') -> str:
+        pose, warning, is_new = taught
+        if is_new:
+            self._machine.forget_plan(name)
         self._emit(
             events.TAUGHT,
             place=name,
-            pose=taught.pose,
-            joints=taught.joints,
+            pose=pose.pose,
+            joints=pose.joints,
             warning=warning,
             stamp=stamp,
         )
-        branch = f' on branch {taught.branch}' if taught.branch else ''
+        branch = f' on branch {pose.branch}' if pose.branch else ''
         return f'{name} taught{branch}{f"; warning: {warning}" if warning else ""}'
 
     def _make_plan(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tf2_ros
 from builtin_interfaces.msg import Time
@@ -32,6 +32,7 @@ from ur5_pick_place.task.poses import (
     TaughtPose,
     changes,
     converted,
+    is_same,
     numbers_from_matrix,
 )
 from ur5_pick_place.task.poses_file import PosesFile
@@ -40,6 +41,14 @@ from ur5_pick_place.task.poses_file import PosesFile
 def stamp_text(stamp: Time) -> str:
     """Return a stamp as text, exactly; it shows a client which of its poses an event answers."""
     return f'{stamp.sec}.{stamp.nanosec:09d}'
+
+
+class Taught(NamedTuple):
+    """A place that was taught, a warning or '', and whether it is not where it was before."""
+
+    pose: TaughtPose
+    warning: str
+    is_new: bool = True
 
 
 class Teaching:
@@ -159,9 +168,9 @@ class Teaching:
             if (changed := changes(self.poses[name].provenance, pose.provenance))
         ]
 
-    def teach_joints(self, name: str, q: Array) -> tuple[TaughtPose, str]:
+    def teach_joints(self, name: str, q: Array) -> Taught:
         """
-        Teach the place `name` from the arm's present joints (6,) [rad]; return it and a warning.
+        Teach the place `name` from the arm's present joints (6,) [rad].
 
         Raises
         ------
@@ -177,9 +186,9 @@ class Teaching:
 
     def teach_pose(
         self, name: str, message: PoseStamped, q: Array | None, not_at_rest: str
-    ) -> tuple[TaughtPose, str]:
+    ) -> Taught:
         """
-        Teach the place `name` from a pose of the TCP; return it and a warning.
+        Teach the place `name` from a pose of the TCP.
 
         A frame that moves is taken where it was at the stamp. With stamp 0 that is now: `q` are
         the present joints (6,) [rad], for a frame that the arm carries, and `not_at_rest` is why
@@ -217,14 +226,16 @@ class Teaching:
 
     def _keep(
         self, name: str, T: Array, joints: tuple[float, ...] = (), branch: str = ''
-    ) -> tuple[TaughtPose, str]:
+    ) -> Taught:
         self._frame_places.check_taught(name)
         now = datetime.now(timezone.utc).isoformat(timespec='seconds')
         taught = replace(self._pose(T, now), joints=joints, branch=branch)
-        warning = self._check(name, taught)
+        warning, kept = self._check(name, taught), self._file.poses.get(name)
+        if kept is not None and is_same(kept, taught):
+            return Taught(kept, warning, is_new=False)
         self._file.keep(name, taught)
         self.show()
-        return taught, warning
+        return Taught(taught, warning)
 
     def _pose(self, T_base_tcp: Array, time: str = '') -> TaughtPose:
         return TaughtPose(numbers_from_matrix(T_base_tcp), self._provenance, time)
