@@ -12,14 +12,17 @@ a paused motion and the motion home after a stop respect them; the gate of
 
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.planning.scene.scene import Part
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, is_part_place, taught_place
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
@@ -199,13 +202,53 @@ def poses_by_cycle(
     ]
 
 
+class PlacedPart(NamedTuple):
+    """
+    A part at another place.
+
+    Attributes
+    ----------
+    pose : TaughtPose
+        The TCP at the place where it was put, or where it waits.
+    transfer : int
+        Index of the transfer that put it there; -1 if it was brought.
+
+    """
+
+    pose: TaughtPose
+    transfer: int = -1
+
+
+def shared_spots(
+    poses: Mapping[str, TaughtPose], gridded: Collection[str], part: Part
+) -> dict[str, str]:
+    """
+    Return, by place, the first place at which the same part would lie: where two would overlap.
+
+    A part may be put down at one of them and gripped at another, with the hand turned or shifted.
+    A place with a grid is a spot of its own.
+
+    """
+    spots: dict[str, str] = {}
+    centres: dict[str, Array] = {}
+    for name in filter(is_part_place, poses):
+        centre = (poses[name].T_base_tcp @ part.T_tcp_part)[:3, 3]
+        spots[name] = name
+        if name not in gridded:
+            near = (k for k, c in centres.items() if np.linalg.norm(c - centre) < min(part.size))
+            spots[name] = next(near, name)
+            centres.setdefault(spots[name], centre)
+    return spots
+
+
 def others(
     cycle_poses: Sequence[Mapping[str, TaughtPose]],
     i: int,
     moved: Sequence[Transfer] = _ONE,
     stage: int = 0,
     near: Iterable[str] = (),
-) -> tuple[TaughtPose, ...]:
+    spots: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[PlacedPart, ...]:
     """
     Return where other parts are at a stage of cycle `i`: placed before, or not yet picked.
 
@@ -224,27 +267,61 @@ def others(
         Index of the stage.
     near : iterable of str
         Places that the arm leaves or reaches with that stage: their parts are no obstacles.
+    spots : mapping of str to str
+        See `shared_spots`; a place that is missing is its own.
 
     """
     if not moved:
         return ()
+
+    def spot(poses: Mapping[str, TaughtPose], place: str) -> Any:
+        """Return a key of where a part lies, equal for all places at which it would be that."""
+        first = spots.get(place, place)
+        return (first, poses[first].pose) if first in poses else None
+
     now = min(sum(t.end < stage for t in moved), len(moved) - 1)
     poses, present = cycle_poses[i], moved[now]
     done = [(past, t) for past in cycle_poses[:i] for t in moved]
     done += [(poses, t) for t in moved if t.end < stage]
     coming = [(poses, t) for t in moved[now + 1 :]]
     coming += [(later, t) for later in cycle_poses[i + 1 :] for t in moved]
-    own = {id(poses.get(taught_place(name))) for name in (present.pick, present.release, *near)}
-    placed_parts: dict[int, TaughtPose | None] = {}  # by identity: cycles share poses
+    own = {spot(poses, taught_place(name)) for name in (present.pick, present.release, *near)}
+    parts: dict[Any, PlacedPart] = {}
     for past, t in done:
-        placed_parts.pop(id(past.get(t.pick)), None)
-        placed_parts[id(past.get(t.release))] = past.get(t.release)
-    brought = {id(poses.get(present.release))}
+        parts.pop(spot(past, t.pick), None)
+        if key := spot(past, t.release):
+            parts[key] = PlacedPart(past[t.release], moved.index(t))
+    brought = {spot(poses, present.release)}
     for later, t in coming:
-        if id(later.get(t.pick)) not in brought:
-            placed_parts[id(later.get(t.pick))] = later.get(t.pick)
-        brought.add(id(later.get(t.release)))
-    return tuple(pose for key, pose in placed_parts.items() if pose is not None and key not in own)
+        if (key := spot(later, t.pick)) and key not in brought:
+            parts[key] = PlacedPart(later[t.pick])
+        brought.add(spot(later, t.release))
+    return tuple(part for key, part in parts.items() if key not in own)
+
+
+def grasps(
+    poses: Mapping[str, TaughtPose],
+    moved: Sequence[Transfer],
+    spots: Mapping[str, str],
+    part: Part,
+) -> tuple[Array, ...]:
+    """
+    Return T_tcp_part, (4, 4), of each transfer of a cycle.
+
+    A part that an earlier transfer put down is where that one put it, however the hand comes.
+
+    """
+    found: list[Array] = []
+    put: dict[str, Array] = {}  # T_base_part by spot
+    for t in moved:
+        T_base_part = put.pop(spots.get(t.pick, t.pick), None)
+        T_tcp_part = part.T_tcp_part
+        if T_base_part is not None:
+            T_tcp_part = inverse_transform(poses[t.pick].T_base_tcp) @ T_base_part
+        found.append(T_tcp_part)
+        if t.release:
+            put[spots.get(t.release, t.release)] = poses[t.release].T_base_tcp @ T_tcp_part
+    return tuple(found)
 
 
 def _grid_poses(

@@ -16,20 +16,28 @@ from ur5_pick_place.control.loops.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
-from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_LINK_BASE,
+    Array,
+    inverse_transform,
+    log_so3,
+)
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.planning.scene.scene import Box, Scene, Tool
+from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
 from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (
     PATTERNED,
     PatternSettings,
+    PlacedPart,
     check_pattern,
+    grasps,
     others,
     poses_by_cycle,
+    shared_spots,
     transfers,
 )
 from ur5_pick_place.task.place_names import HOME, is_part_place, taught_place
@@ -38,7 +46,7 @@ from ur5_pick_place.task.poses import Provenance, TaughtPose, converted
 from ur5_pick_place.task.retract import retract_from_place
 from ur5_pick_place.task.stages import Stage
 
-_SAME_PLACE = 1e-3  # [m]
+_SAME_PLACE, _SAME_TURN = 1e-3, 0.02  # [m], [rad]
 _STEP = 0.02  # [s] between samples of a planned motion; the collision check sweeps between them
 
 SAME_POSE_IN_VAIN = 'the same pose published again changes nothing: call the service'
@@ -262,7 +270,7 @@ class CyclePlanner:
         known: dict[tuple[Any, ...], tuple[PlannedStage, ...]] = {}
         for i in range(first, len(cycle_poses)):
             places = cycle_poses[i]
-            key = (*(id(pose) for pose in places.values()), placed_parts[i], q.tobytes())
+            key = (*places.values(), placed_parts[i], q.tobytes())
             if key not in known:
                 motions = CycleMotions(
                     self.planner,
@@ -290,33 +298,45 @@ class CyclePlanner:
         self, cycle_poses: Sequence[Mapping[str, TaughtPose]]
     ) -> tuple[tuple[tuple[Box, ...], ...], ...]:
         """Return the parts at other places, for each stage of each cycle."""
+        scene = self.planner.scene
+        if (part := scene.part) is None:
+            return tuple(((),) * len(self.cycle) for _ in cycle_poses)
         groups, moved = blended_groups(self.cycle), transfers(self.cycle)
-        boxes: dict[tuple[int, ...], tuple[Box, ...]] = {}  # one object for equal sets of parts
+        spots = shared_spots(cycle_poses[0], self.pattern.gridded, part)
+        boxes: dict[tuple[PlacedPart, ...], tuple[Box, ...]] = {}  # equal parts, one object
         found = []
-        for i in range(len(cycle_poses)):
+        for i, poses in enumerate(cycle_poses):
+            T_tcp_parts = grasps(poses, moved, spots, part)
             of_cycle: list[tuple[Box, ...]] = []
             place = ''
             for stages in groups:
                 near = (place, *(stage.to for stage in stages))
-                poses = others(cycle_poses, i, moved, len(of_cycle), near)
-                key = tuple(map(id, poses))
-                if key not in boxes:
-                    boxes[key] = self._boxes(poses)
-                of_cycle += [boxes[key]] * len(stages)
+                parts = others(cycle_poses, i, moved, len(of_cycle), near, spots)
+                if parts not in boxes:
+                    boxes[parts] = self._boxes(parts, part, T_tcp_parts)
+                of_cycle += [boxes[parts]] * len(stages)
                 place = stages[-1].to or place
             found.append(tuple(of_cycle))
         return tuple(found)
 
-    def _boxes(self, placed_parts: Sequence[TaughtPose]) -> tuple[Box, ...]:
-        """Return parts gripped by a TCP at these poses, as boxes; none if the shape is unknown."""
+    def _boxes(
+        self, parts: Sequence[PlacedPart], shape: Part, T_tcp_parts: Sequence[Array]
+    ) -> tuple[Box, ...]:
+        """Return parts as boxes, given T_tcp_part of each transfer."""
         scene = self.planner.scene
-        part = scene.part
-        if part is None:
-            return ()
         taken = {box.name for box in scene.boxes} | {piece.name for piece in scene.tool.shapes}
         names = (name for k in count(1) if (name := f'part {k}') not in taken)
-        T_parts = [T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in placed_parts]
-        return tuple(Box(next(names), T, part.size, is_part=True) for T in T_parts)
+        return tuple(
+            Box(
+                next(names),
+                T_BASE_LINK_BASE
+                @ pose.T_base_tcp
+                @ (shape.T_tcp_part if transfer < 0 else T_tcp_parts[transfer]),
+                shape.size,
+                is_part=True,
+            )
+            for pose, transfer in parts
+        )
 
     def motions_home(
         self,
@@ -432,8 +452,9 @@ class CyclePlanner:
             for name in sorted(self.needed)
         }
         for one, other in combinations(filter(is_part_place, present), 2):
-            apart = np.subtract(present[one].pose[:3], present[other].pose[:3])
-            if np.linalg.norm(apart) < _SAME_PLACE:
+            apart = inverse_transform(present[one].T_base_tcp) @ present[other].T_base_tcp
+            away, turned = np.linalg.norm(apart[:3, 3]), np.linalg.norm(log_so3(apart[:3, :3]))
+            if away < _SAME_PLACE and turned < _SAME_TURN:
                 raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
         return present
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from cycle_texts import GOOD, GRIPPER
+from taught_poses import by_pose
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene.scene_file import load_scene
@@ -147,15 +148,15 @@ def test_the_parts_of_a_cycle_are_found_by_where_it_grips_and_releases():
 
 def test_parts_of_one_cycle_lie_where_they_wait_and_then_where_they_were_laid():
     moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 7))
-    poses = {name: object() for name in 'abcd'}
-    assert others([poses], 0, moved, 2) == (poses['c'],)
+    poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcd')}
+    assert [p.pose for p in others([poses], 0, moved, 2)] == [poses['c']]
     assert others([poses], 0, moved, 4, near=['b', 'above_b', 'c']) == ()
-    assert others([poses], 0, moved, 6) == (poses['b'],)
+    assert [p.pose for p in others([poses], 0, moved, 6)] == [poses['b']]
 
 
 def test_a_part_that_is_laid_down_and_taken_up_again_is_there_in_between_alone():
     moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 5), Transfer('b', 'e', 7))
-    poses = {name: object() for name in 'abcde'}
-    assert others([poses], 0, moved, 0) == (poses['c'],)
-    assert others([poses], 0, moved, 4) == (poses['b'],)
-    assert others([poses], 0, moved, 6) == (poses['d'],)
+    poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcde')}
+    assert [p.pose for p in others([poses], 0, moved, 0)] == [poses['c']]
+    assert [p.pose for p in others([poses], 0, moved, 4)] == [poses['b']]
+    assert [p.pose for p in others([poses], 0, moved, 6)] == [poses['d']]

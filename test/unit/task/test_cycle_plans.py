@@ -160,9 +160,73 @@ def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them()
     grids = {'start_grid': (1, 1, 3), 'target_grid': (3, 1, 1)}
     pitches = {'start_pitch': (0.0, 0.0, 0.046), 'target_pitch': (0.06, 0.0, 0.0)}
     cycle_poses = poses_by_cycle(PatternSettings(**grids, **pitches), POSES)
-    assert others(cycle_poses, 1) == (cycle_poses[0]['target'], cycle_poses[2]['start'])
+    found = [part.pose for part in others(cycle_poses, 1)]
+    assert found == [cycle_poses[0]['target'], cycle_poses[2]['start']]
     fed = poses_by_cycle(PatternSettings(cycles=3), POSES)
     assert others(fed, 1) == ()
+
+
+def regrasping(down, up):
+    """Return stages that put a part down at one place and grip it again at another."""
+    return [
+        Stage('1', 'ptp', 'above_start'),
+        Stage('2', 'lin', 'start'),
+        Stage('grip', 'close'),
+        Stage('3', 'lin', 'above_start'),
+        Stage('4', 'ptp', f'above_{down}'),
+        Stage('put down', 'lin', down),
+        Stage('release', 'open'),
+        Stage('5', 'lin', f'above_{down}'),
+        Stage('6', 'ptp', f'above_{up}'),
+        Stage('7', 'lin', up),
+        Stage('grip again', 'close'),
+        Stage('8', 'lin', f'above_{up}'),
+        Stage('9', 'ptp', 'above_target'),
+        Stage('10', 'lin', 'target'),
+        Stage('release again', 'open'),
+        Stage('11', 'lin', 'above_target'),
+        Stage('12', 'ptp', 'home'),
+    ]
+
+
+@pytest.mark.parametrize(('shift', 'turn'), [(0.0, np.pi / 2), (0.004, 0.0), (0.004, 0.5)])
+def test_a_part_may_be_gripped_again_where_it_was_put_with_the_hand_elsewhere(
+    cycle_planner, shift, turn
+):
+    poses = {
+        **POSES,
+        'spot': taught(0.42, 0.03, 0.3),
+        'again': taught(0.42 + shift, 0.03, 0.3 + turn),
+    }
+    pallet = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), regrasping('spot', 'again'), ORIGIN, pallet
+    )
+    first, second = planner.plan(poses, HOME).cycles
+    waiting = {tuple(box.T_base_link_box[:2, 3]) for s in first for box in s.placed_parts}
+    assert waiting == {(0.45, -0.2)}, 'the next part at start, and nothing where this one is put'
+    (placed,) = second[0].placed_parts
+    T_spot, T_again, T_target = (poses[k].T_base_tcp for k in ('spot', 'again', 'target'))
+    there = T_BASE_LINK_BASE @ T_target @ np.linalg.inv(T_again) @ T_spot @ SCENE.part.T_tcp_part
+    np.testing.assert_allclose(placed.T_base_link_box, there, atol=1e-9)
+
+
+def test_the_same_pose_twice_is_still_one_place(cycle_planner):
+    poses = {**POSES, 'spot': taught(0.42, 0.03, 0.3), 'again': taught(0.4202, 0.03, 0.301)}
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), regrasping('spot', 'again'), ORIGIN
+    )
+    with pytest.raises(InvalidInput, match='again and spot are the same place'):
+        planner.plan(poses, HOME)
+
+
+def test_a_part_that_waits_beside_the_place_of_another_is_still_an_obstacle(cycle_planner):
+    poses = {**POSES, 'spot': taught(0.42, 0.03), 'again': taught(0.42 + 0.047, 0.03)}
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), regrasping('spot', 'again'), ORIGIN
+    )
+    with pytest.raises(PlanningError, match='part 1'):
+        planner.plan(poses, HOME)
 
 
 def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
