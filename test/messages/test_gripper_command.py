@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a position of the action `gripper_command` does to the gripper."""
+"""What a position of the action `gripper_command` does, and what its result says."""
 
 import asyncio
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,43 +13,94 @@ pytest.importorskip('rclpy')
 from control_msgs.action import GripperCommand
 
 from ur5_pick_place.nodes.pick_place import gripper_command
+from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice
 from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
+from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings
+from ur5_pick_place.task.job import GripperReport, GripperView, Observation
 
-THRESHOLD = 0.02  # [m], as in config/pick_place.yaml
+DIGITAL = DigitalGripper(DigitalSettings(), 24)
+ROBOTIQ = ActionGripper(ActionSettings(), None)
+DRAWN_IN = ActionGripper(ActionSettings(open_position=0.08, close_position=0.0), None)
 
 
-def command(monkeypatch: pytest.MonkeyPatch, position: float) -> tuple[str, str, float]:
-    """Return what a goal made the gripper do, how the goal ended, and the result's position."""
+def command(monkeypatch, gripper, position, seen):
+    """Return what a goal made the gripper do, its error or '', and the result."""
     monkeypatch.setattr(gripper_command, 'ActionServer', lambda *_args, **_kwargs: None)
     done, errors, ends = [], [], []
     node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=errors.append))
-    run = SimpleNamespace(open=lambda: 'open', close=lambda: 'close', is_carrying=False)
+    run = SimpleNamespace(open=lambda: 'open', close=lambda: 'close', gripper=gripper)
 
     async def job(_name: str, steps: str) -> Outcome:
         done.append(steps)
         return DONE
 
-    commands = gripper_command.GripperCommands(node, run, THRESHOLD, job, None)
+    commands = gripper_command.GripperCommands(
+        node, run, GripperChoice(), lambda: seen, job, None
+    )
     goal = SimpleNamespace(
         request=GripperCommand.Goal(),
         abort=lambda: ends.append(errors[-1]),
-        succeed=lambda: ends.append('succeeded'),
+        succeed=lambda: ends.append(''),
     )
     goal.request.command.position = position
     result = asyncio.run(commands._execute(goal))
-    assert result.reached_goal == (ends == ['succeeded'])
-    return ''.join(done), ends[0], result.position
+    return ''.join(done), ends[0], (result.position, result.reached_goal, result.stalled)
+
+
+def jaws(is_closed, has_part=False):
+    return Observation(0.0, np.zeros(6), {16: has_part}, {16: is_closed}, 24)
+
+
+def fingers(target, position, stalled=False):
+    report = GripperReport(target, position, stalled, not stalled, 'succeeded')
+    return Observation(0.0, np.zeros(6), gripper=GripperView(True, report))
 
 
 @pytest.mark.parametrize(
-    ('position', 'action'),
-    [(-0.001, 'close'), (0.0, 'close'), (0.02, 'close'), (0.0201, 'open'), (0.14, 'open')],
+    ('position', 'done', 'seen', 'result'),
+    [
+        (-0.001, 'close', jaws(True), (0.0, True, False)),
+        (0.0, 'close', jaws(True), (0.0, True, False)),
+        (0.0225, 'close', jaws(True), (0.0, False, False)),
+        (0.0225, 'close', jaws(True, True), (math.nan, False, True)),
+        (0.034, 'open', jaws(False), (0.035, True, False)),
+        (0.0, 'close', Observation(0.0, np.zeros(6)), (math.nan, False, False)),
+    ],
 )
-def test_a_width_opens_or_closes(monkeypatch, position: float, action: str) -> None:
-    assert command(monkeypatch, position) == (action, 'succeeded', position)
+def test_metres_per_jaw_open_or_close_and_the_result_has_what_is_known(
+    monkeypatch, position, done, seen, result
+):
+    found = command(monkeypatch, DIGITAL, position, seen)
+    assert found[:2] == (done, '') and np.array_equal(found[2], result, equal_nan=True)
 
 
-@pytest.mark.parametrize('position', [-1.0, -0.0011, 1.01, 1e9, np.inf, np.nan])
-def test_what_is_no_width_moves_nothing(monkeypatch, position: float) -> None:
-    done, error, _ = command(monkeypatch, position)
-    assert not done and f'position = {position:g} m: must be' in error
+@pytest.mark.parametrize('position', [-1.0, -0.0011, 0.03, 0.07, 0.14, 1e9, np.inf, np.nan])
+def test_what_no_jaw_can_do_moves_nothing(monkeypatch, position: float) -> None:
+    done, error, result = command(monkeypatch, DIGITAL, position, jaws(False))
+    assert not done and f'position = {position:g}' in error and 'must be' in error
+    assert math.isfinite(position) == ('the width of both jaws, send half' in error)
+    assert result == (0.035, False, False), 'it is still open'
+
+
+@pytest.mark.parametrize(
+    ('gripper', 'position', 'done', 'seen', 'result'),
+    [
+        (ROBOTIQ, 0.8, 'close', fingers(0.8, 0.8), (0.8, True, False)),
+        (ROBOTIQ, 0.8, 'close', fingers(0.8, 0.35, True), (0.35, False, True)),
+        (ROBOTIQ, 0.0, 'open', fingers(0.0, 0.005), (0.005, True, False)),
+        (ROBOTIQ, 0.6, 'close', fingers(0.8, 0.8), (0.8, False, False)),
+        (DRAWN_IN, 0.08, 'open', fingers(0.08, 0.08), (0.08, True, False)),
+        (DRAWN_IN, 0.0, 'close', fingers(0.0, 0.04, True), (0.04, False, True)),
+    ],
+)
+def test_a_gripper_with_a_server_takes_its_own_unit(
+    monkeypatch, gripper, position, done, seen, result
+):
+    assert command(monkeypatch, gripper, position, seen) == (done, '', result)
+
+
+@pytest.mark.parametrize('position', [-0.1, 0.85, 45.0, np.nan])
+def test_what_lies_beyond_the_ends_of_a_server_moves_nothing(monkeypatch, position):
+    done, error, _ = command(monkeypatch, ROBOTIQ, position, fingers(0.0, 0.0))
+    assert not done and f'position = {position:g}: must' in error

@@ -286,12 +286,18 @@ def test_freedrive_lets_go_of_the_arm_and_takes_hold_again(taught):
 def test_the_standard_gripper_action_opens_and_closes(taught):
     action = ActionClient(taught.node, GripperCommand, 'gripper_action_controller/gripper_command')
     taught.until(action.server_is_ready, 'the gripper action')
-    for position, is_closed in ((0.0, True), (0.05, False), (math.nan, False)):
+    for position, known, is_closed in (
+        (0.0, 0.0, True),
+        (0.03, 0.0, True),  # the width of both jaws
+        (0.034, 0.035, False),
+        (math.nan, 0.035, False),
+    ):
         goal = GripperCommand.Goal()
         goal.command.position = position
         handle = taught.wait(action.send_goal_async(goal), 'the gripper to accept')
         result = taught.wait(handle.get_result_async(), 'the gripper').result
-        assert result.reached_goal == math.isfinite(position)
+        assert result.reached_goal == (position in (0.0, 0.034))
+        assert result.position == known, 'known, not repeated'
         assert not result.stalled, 'there is nothing between the fingers'
         assert taught.output(16) == is_closed
 

@@ -221,7 +221,7 @@ def test_the_same_pose_twice_is_still_one_place(cycle_planner):
 
 
 def test_a_part_that_waits_beside_the_place_of_another_is_still_an_obstacle(cycle_planner):
-    poses = {**POSES, 'spot': taught(0.42, 0.03), 'again': taught(0.42 + 0.047, 0.03)}
+    poses = {**POSES, 'spot': taught(0.42, 0.03), 'again': taught(0.42, 0.03 + 0.047)}
     planner = CyclePlanner(
         cycle_planner.planner, TaskSettings(), regrasping('spot', 'again'), ORIGIN
     )

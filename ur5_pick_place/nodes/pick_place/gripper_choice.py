@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from rclpy.node import Node
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.grippers.base import Gripper
 from ur5_pick_place.task.grippers.registry import (
@@ -23,8 +24,23 @@ class GripperChoice(Settings):
         DEFAULT, f'{", ".join(KINDS)}, or module:Class for another one, see CONTRIBUTING.md'
     )
     gripper_threshold: float = setting(
-        0.02, 'GripperCommand positions above it open, others close', unit='m', low=0.0, high=0.2
+        0.025,
+        'GripperCommand positions up to it close; per jaw, not for gripper: action',
+        unit='m',
+        low=0.0,
+        high=0.2,
     )
+    gripper_opening: float = setting(
+        0.035, 'GripperCommand position that opens, as above', unit='m', low=0.001, high=0.25
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.gripper_threshold < self.gripper_opening:
+            raise InvalidInput(
+                f'gripper_threshold = {self.gripper_threshold} m: must be less than '
+                f'gripper_opening = {self.gripper_opening} m'
+            )
 
 
 def chosen_gripper(node: Node) -> type[Gripper]:

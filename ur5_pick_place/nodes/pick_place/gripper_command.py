@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The action `gripper_command`: a width from any client opens or closes the gripper.
+The action `gripper_command`: a position from any client opens or closes the gripper.
 
-Most grippers report no width, so that a result repeats the position of its goal. A position may
-exceed what these jaws open: clients of larger grippers may send more, or the whole width of both
-jaws. What cannot be the width of any gripper is refused.
+A gripper that is an action server itself takes positions in its own unit. All others take metres
+per jaw. Both can only open and close, so that what they cannot do is refused: a position between
+the two, or beyond them, such as the width of both jaws. The result has what is known.
 
 """
 
@@ -19,13 +19,16 @@ from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.messages.refusals import reason_of
+from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice
 from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.outcome import Outcome
-from ur5_pick_place.task.job import Steps
+from ur5_pick_place.task.grippers.action import ActionSettings
+from ur5_pick_place.task.job import Observation, Steps
 from ur5_pick_place.task.run import CycleRun
 
 NAME = 'gripper_action_controller/gripper_command'
-_LOWEST, _HIGHEST = -0.001, 1.0  # [m]; rounding, and wider than any gripper of such an arm
+_LOWEST = -0.001  # [m]; rounding
+_NEAR = 0.003  # [m] from the opening, which counts as open
 
 
 class GripperCommands:
@@ -37,8 +40,10 @@ class GripperCommands:
     node : Node
     run : CycleRun
         Opens and closes the gripper.
-    threshold : float
-        Position above which a command means open [m].
+    choice : GripperChoice
+        What metres per jaw mean.
+    observe : callable
+        Returns the present observation.
     job : callable
         Runs steps as the job of a name; returns how it ended.
     group : CallbackGroup
@@ -49,38 +54,75 @@ class GripperCommands:
         self,
         node: Node,
         run: CycleRun,
-        threshold: float,
+        choice: GripperChoice,
+        observe: Callable[[], Observation],
         job: Callable[[str, Steps[None]], Awaitable[Outcome]],
         group: CallbackGroup,
     ) -> None:
         self._node = node
-        self._run, self._threshold, self._job = run, threshold, job
+        self._run, self._choice, self._observe, self._job = run, choice, observe, job
         self._server: ActionServer[Any, Any, Any] = ActionServer(
             steady_expiry(node), GripperCommand, NAME, self._execute, callback_group=group
         )
 
     async def _execute(self, goal: Any) -> GripperCommand.Result:
         position = goal.request.command.position
-        result = GripperCommand.Result(position=position)
         try:
-            outcome = await self._job('gripper', self._steps(position))
+            opens = self._opens(position)
+            outcome = await self._job('gripper', self._run.open() if opens else self._run.close())
         except Exception as error:  # whatever it is, the client is told
             outcome = Outcome.failed(reason_of(self._node, error))
+        result = self._result(position)
         if not outcome.ok:
             self._node.get_logger().error(f'gripper_command: {outcome.reason}')
+            result.reached_goal = False
             goal.abort()
         else:
-            result.reached_goal, result.stalled = True, self._run.is_carrying
             goal.succeed()
         return result
 
-    def _steps(self, position: float) -> Steps[None]:
+    def _opens(self, position: float) -> bool:
+        """Return whether a position opens the gripper, else closes it; refuse one that is none."""
+        device, choice = self._run.gripper.settings, self._choice
         if not math.isfinite(position):
-            raise InvalidInput(f'position = {position} m: must be a finite number')
-        if not _LOWEST <= position <= _HIGHEST:
-            raise InvalidInput(
-                f'position = {position:g} m: must be {_LOWEST:g} to {_HIGHEST:g} m per jaw; above '
-                f'gripper_threshold = {self._threshold:g} m it opens, else it closes'
-            )
-        is_open = position > self._threshold
-        return self._run.open() if is_open else self._run.close()
+            raise InvalidInput(f'position = {position}: must be a finite number')
+        if isinstance(device, ActionSettings):
+            ends, near = (device.open_position, device.close_position), device.position_tolerance
+            if not min(ends) - near <= position <= max(ends) + near:
+                raise InvalidInput(
+                    f'position = {position:g}: must lie between open_position = {ends[0]:g} and '
+                    f'close_position = {ends[1]:g}, in the unit of {device.gripper_action}; the '
+                    'nearer one is taken'
+                )
+            return abs(position - ends[0]) < abs(position - ends[1])
+        if _LOWEST <= position <= choice.gripper_threshold:
+            return False
+        if abs(position - choice.gripper_opening) <= _NEAR:
+            return True
+        raise InvalidInput(
+            f'position = {position:g} m: must be {_LOWEST:g} to gripper_threshold = '
+            f'{choice.gripper_threshold:g} m, which closes, or within {_NEAR:g} m of '
+            f'gripper_opening = {choice.gripper_opening:g} m, which opens, in metres per jaw; if '
+            'it is the width of both jaws, send half of it'
+        )
+
+    def _result(self, goal: float) -> GripperCommand.Result:
+        """Return what is known of the fingers, however they came there."""
+        gripper, seen = self._run.gripper, self._observe()
+        position, near, view = math.nan, _NEAR, seen.gripper
+        if isinstance(gripper.settings, ActionSettings):
+            near = gripper.settings.position_tolerance
+            if view.report and view.report.ended:
+                position = view.report.position
+            elif view.position is not None:
+                position = view.position
+            stalled = bool(view.report and view.report.stalled)
+        else:
+            stalled = gripper.part_signal(seen) is True
+            if gripper.is_open(seen):
+                position = self._choice.gripper_opening
+            elif gripper.is_closed(seen) and gripper.part_signal(seen) is False:
+                position = 0.0
+        return GripperCommand.Result(
+            position=position, stalled=stalled, reached_goal=abs(position - goal) <= near
+        )

@@ -114,7 +114,7 @@ class PickPlace(Node):
         checks = {'check_modes': health.check_modes, 'confirm_pins': grip.confirm_pins}
         warn_of_gaps(self, cell.unset_parameters, **checks)
         self._settings, self._robot, self._cell = own, robot, cell
-        self._threshold = choice.gripper_threshold
+        self._choice = choice
         keep = max((p.max_age for p in self._places.values() if p.from_frame), default=0.0)
         self._frames = Frames(
             self, robot.tf_prefix, cell.T_tool_tcp, cell.model, stamps, keep=keep
@@ -181,7 +181,7 @@ class PickPlace(Node):
             ),
         )
         self._gripper_commands = gripper_command.GripperCommands(
-            self, self._run, self._threshold, self._job, group
+            self, self._run, self._choice, self._port.observe, self._job, group
         )
         self._teach_markers = TeachMarkers(
             self,
