@@ -13,6 +13,9 @@ pytest.importorskip('rclpy')
 
 import pace
 from cells import running_cell
+from control_msgs.action import GripperCommand
+from rclpy.action import ActionClient
+from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]
@@ -48,6 +51,27 @@ def test_a_cycle_with_parallel_gripper_command_places_the_part(cell):
     cell.event('grasp_verified')
     cell.event('done', job='run')
     assert cell.part_at()[:2] == pytest.approx([TARGET[0], TARGET[1]], abs=1e-3)
+
+
+def test_other_clients_command_it_in_its_own_unit(cell):
+    action = ActionClient(cell.node, GripperCommand, 'gripper_action_controller/gripper_command')
+    cell.until(action.server_is_ready, 'the gripper action')
+    knuckle = []
+    cell.hear(JointState, 'joint_states', knuckle.append)
+
+    def at():
+        found = [m for m in knuckle if 'robotiq_85_left_knuckle_joint' in m.name]
+        return found[-1].position[list(found[-1].name).index('robotiq_85_left_knuckle_joint')]
+
+    for position, taken in ((0.8, True), (0.0, True), (0.9, False)):
+        goal = GripperCommand.Goal()
+        goal.command.position = position
+        handle = cell.wait(action.send_goal_async(goal), 'the gripper to accept')
+        result = cell.wait(handle.get_result_async(), 'the gripper').result
+        cell.run(0.3)
+        expected = position if taken else 0.0
+        assert result.reached_goal == taken
+        assert [at(), result.position] == pytest.approx([expected] * 2, abs=0.02)
 
 
 @pytest.mark.drill
