@@ -34,6 +34,16 @@ if not Path(tf2_ros.__file__).is_relative_to(REPO / 'underlay'):
     pytest.skip('a ROS 2 installation has a shell of its own', allow_module_level=True)
 
 
+# Each takes a second or two to load; the first two cover most of it.
+each_command = pytest.mark.parametrize(
+    'command',
+    [
+        name if name in ('node', 'client') else pytest.param(name, marks=pytest.mark.drill)
+        for name in COMMANDS
+    ],
+)
+
+
 def run(words: list[str], *before: str, **variables: str) -> tuple[str, str]:
     """Run a command with other environment variables; return its last line, and all of them."""
     environment = {**os.environ, 'ROS_DOMAIN_ID': '999', **variables}
@@ -52,7 +62,7 @@ def run(words: list[str], *before: str, **variables: str) -> tuple[str, str]:
     return lines[-1], '\n'.join(lines)
 
 
-@pytest.mark.parametrize('command', COMMANDS)
+@each_command
 def test_a_ros_of_another_python_that_the_shell_has_sourced_is_not_used(tmp_path, command):
     prefix = tmp_path / 'opt/ros/jazzy'
     modules = prefix / 'lib/python3.9/site-packages'
@@ -70,7 +80,7 @@ def test_a_ros_of_another_python_that_the_shell_has_sourced_is_not_used(tmp_path
     assert wanted in end
 
 
-@pytest.mark.parametrize('command', COMMANDS)
+@each_command
 def test_a_middleware_that_is_not_installed_is_named_with_its_cure(command):
     words, wanted = BEGINS[command]
     end, text = run(words, RMW_IMPLEMENTATION='rmw_cyclonedds_cpp')
@@ -90,7 +100,7 @@ def test_without_home_it_is_found_or_named(ros_domain, monkeypatch):
         prepare_environment()
 
 
-@pytest.mark.parametrize('command', COMMANDS)
+@each_command
 def test_without_loopback_the_cure_is_named(command):
     without = ['unshare', '--net']
     if not shutil.which('unshare') or subprocess.run([*without, 'true'], check=False).returncode:
