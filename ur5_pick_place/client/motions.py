@@ -162,14 +162,7 @@ class Motions(Jobs):
         elapsed = self._link.repeat(publisher, message, seconds)
         if velocity.any():
             self._wait_for_jog(q)
-        try:
-            self._link.wait_for_rest()
-        except TimedOut as error:
-            self._check_not_stopped('jog ended', f'; {error}')
-            raise
-        with suppress(TimedOut):  # an arm that was halted is at rest before the jog ends
-            self._link.wait(lambda: received.states[PLANNER] != 'moving', 'the jog to end', _END)
-        self._check_not_stopped('jog ended')
+        self._wait_for_end_of_jog()
         if not velocity.any():
             return
         moved = received.joints()[0] - q
@@ -183,6 +176,17 @@ class Motions(Jobs):
         if covered < _MIN_COVERED * elapsed:
             percent = 100.0 * covered / elapsed
             self._explain_jog(f'jog covered only {percent:.0f} % of its path', 0.0)
+
+    def _wait_for_end_of_jog(self) -> None:
+        states = self._link.received.states
+        try:
+            self._link.wait_for_rest()
+        except TimedOut as error:
+            self._check_not_stopped('jog ended', f'; {error}')
+            raise
+        with suppress(TimedOut):  # an arm that was halted is at rest before the jog ends
+            self._link.wait(lambda: states[PLANNER] != 'moving', 'the jog to end', _END)
+        self._check_not_stopped('jog ended')
 
     def _check_not_stopped(self, what: str, more: str = '') -> None:
         if (state := self._link.received.states[PLANNER]).startswith('stopped'):

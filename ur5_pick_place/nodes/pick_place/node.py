@@ -168,17 +168,14 @@ class PickPlace(Node):
         )
         group = ReentrantCallbackGroup()
         self._offer_services(group, health.check_modes)
-        names = list(self._places)
         self._poses = PoseTopics(
             self,
-            names,
+            list(self._places),
             self._teach_pose,
             self._refuse_pose,
             lambda: self._port.q,
             group,
-            lambda name, reason: self._emit(
-                events.REFUSED, request=f'{name}_pose', reason=reason, stamp=''
-            ),
+            self._refuse_unheard,
         )
         self._gripper_commands = gripper_command.GripperCommands(
             self, self._run, self._choice, self._port.observe, self._job, group
@@ -323,6 +320,9 @@ class PickPlace(Node):
         reason = 'poses arrive faster than they can be taught: publish fewer'
         stamp = stamp_text(message.header.stamp)
         self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
+
+    def _refuse_unheard(self, name: str, reason: str) -> None:
+        self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp='')
 
     def _on_taught(self, name: str, taught: Taught, stamp: str = '') -> str:
         pose, warning, is_new = taught
