@@ -94,8 +94,15 @@ class _Hand:
         """Return why a stage cannot follow, and what to do instead; '' if it can."""
         if stage.is_move:
             return self._move()
-        check = getattr(self, f'_{stage.do}', None)
-        return self.second_close(stage) or (str(check()) if check else '')
+        checks = {
+            'open': self._open,
+            'expect_part': self._expect_part,
+            'expect_no_part': self._expect_no_part,
+            'payload_part': self._payload_part,
+            'payload_tool': self._payload_tool,
+        }
+        check = checks.get(stage.do)
+        return self.second_close(stage) or (check() if check else '')
 
     def second_close(self, stage: Stage) -> str:
         """Return why a stage must not close the gripper: it is closed already; '' if it is not."""
