@@ -71,6 +71,8 @@ class ArmInScene:
 
     def carry(self, load: Load | None, part: Part | None = None) -> None:
         """Carry `part`, or the scene's part, as `load` from now on; None = carry nothing."""
+        if load and load.T_tcp_part is not None and self._given.part and not part:
+            part = Part(load.T_tcp_part, self._given.part.size)
         self.carried, self._part = load, part if load else None
         self.set_scene(self._given)
 

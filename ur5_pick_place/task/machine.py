@@ -191,7 +191,7 @@ class Machine:
         run = self._run
         with self._planning():
             motions = self._planner.motions_home(
-                poses, self._joints(), run.is_carrying, run.placed_parts
+                poses, self._joints(), run.is_carrying, run.placed_parts, run.part
             )
         return self.start('go_home', self._run.home(motions))
 

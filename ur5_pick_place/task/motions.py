@@ -19,7 +19,7 @@ from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
-from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.planning.scene.scene import Box, Part, Tool
 from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import blended_groups
@@ -74,9 +74,12 @@ class TaskSettings(Settings):
         length=3,
     )
 
-    def part_load(self, T_tool_tcp: Array) -> Load:
-        """Return the part as a load in tool0, given T_tool_tcp (4, 4)."""
-        return Load(self.part_mass, (T_tool_tcp @ [*self.part_centre, 1.0])[:3])
+    def part_load(self, tool: Tool, part: Part | None = None, held: Array | None = None) -> Load:
+        """Return the part as a load in tool0; `held` is T_tcp_part if not as the scene says."""
+        centre = np.array([*self.part_centre, 1.0])
+        if part and held is not None:
+            centre = held @ inverse_transform(part.T_tcp_part) @ centre
+        return Load(self.part_mass, (tool.T_tool_tcp @ centre)[:3], T_tcp_part=held)
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,8 @@ class PlannedStage:
         The parts at other places meanwhile.
     is_carrying : bool
         Whether `motion` was planned with a part in the gripper; `retry` is without.
+    part : Load or None
+        That part, or the one that the stage grips; None = as the scene says.
 
     """
 
@@ -116,6 +121,7 @@ class PlannedStage:
     speed: float = 0.0
     placed_parts: tuple[Box, ...] = ()
     is_carrying: bool = False
+    part: Load | None = None
 
     @property
     def moved(self) -> PlannedMotion:
@@ -178,6 +184,8 @@ class CycleMotions:
         Takes the index of each stage before it is planned.
     placed_parts : sequence of tuple of Box
         The parts at other places during each stage; empty if there are none.
+    held : sequence of Load
+        The part that is moved during each stage, as it is gripped; empty: as the scene says.
 
     """
 
@@ -192,13 +200,15 @@ class CycleMotions:
         loops: LoopSettings = LoopSettings(),
         on_stage: Callable[[int], object] = lambda _number: None,
         placed_parts: Sequence[tuple[Box, ...]] = (),
+        held: Sequence[Load] = (),
     ) -> None:
         self._on_stage = on_stage
         self._planner, self._settings, self._cycle = planner, settings, cycle
         self._loops, self._method = loops, '' if settings.method == IK else settings.method
         self._poses, self._branch, self._q = poses, branch, q_start
         self._placed_parts = placed_parts or [()] * len(cycle)
-        self._arms: dict[tuple[tuple[Box, ...], bool], MotionPlanner] = {}
+        self._held = held or [settings.part_load(planner.scene.tool)] * len(cycle)
+        self._arms: dict[tuple[tuple[Box, ...], int], MotionPlanner] = {}
         self._place = ''
 
     def plan(self) -> tuple[PlannedStage, ...]:
@@ -216,11 +226,12 @@ class CycleMotions:
         number = 0
         for stages in blended_groups(self._cycle):
             self._on_stage(number)
-            parts = self._placed_parts[number]
+            parts, load = self._placed_parts[number], self._held[number]
+            held = load if is_carrying else None
             number += len(stages)
             do = stages[0].do
             if stages[0].is_move:
-                arm, goals = self._arm(parts, is_carrying), [next(goals_of_moves) for _ in stages]
+                arm, goals = self._arm(parts, held), [next(goals_of_moves) for _ in stages]
                 moves = self._moves(arm, stages, goals)
                 self._q = moves[-1].moved.trajectory.q[-1]
                 self._place = stages[-1].to
@@ -231,19 +242,19 @@ class CycleMotions:
                 retry, why_not = self._retry(self._arm(parts)) if is_retried else ((), '')
                 moves = [PlannedStage(stages, remark=why_not, retry=retry)]
             planned += [
-                replace(move, placed_parts=parts, is_carrying=is_carrying) for move in moves
+                replace(move, placed_parts=parts, is_carrying=is_carrying, part=load)
+                for move in moves
             ]
             closed_at = self._place if do == 'close' else closed_at
             is_carrying = {'close': True, 'open': False}.get(do, is_carrying)
         return tuple(planned)
 
-    def _arm(self, parts: tuple[Box, ...], is_carrying: bool = False) -> MotionPlanner:
+    def _arm(self, parts: tuple[Box, ...], held: Load | None = None) -> MotionPlanner:
         """Return a planner for the arm among parts, with an empty gripper or a part in it."""
-        key = parts, is_carrying
+        key = parts, id(held)
         if key not in self._arms:
             arm = self._planner.among(parts) if parts else self._planner
-            load = self._settings.part_load(arm.scene.tool.T_tool_tcp)
-            self._arms[key] = arm.carrying(load) if is_carrying else arm
+            self._arms[key] = arm.carrying(held) if held else arm
         return self._arms[key]
 
     def _moves(

@@ -32,7 +32,11 @@ def _payload_of(
     load = boxes_load(mass, np.array(centre), [(s.T_tool_box, s.size) for s in scene.tool.shapes])
     if part is not None:
         shape = scene.part
-        boxes = [(scene.tool.T_tool_tcp @ shape.T_tcp_part, shape.size)] if shape else []
+        held = part.T_tcp_part
+        boxes = []
+        if shape:
+            T = shape.T_tcp_part if held is None else held
+            boxes = [(scene.tool.T_tool_tcp @ T, shape.size)]
         load = joined([load, boxes_load(part.mass, part.centre, boxes)])
     x, y, z = map(float, load.centre)
     xx, yy, zz, xy, xz, yz = map(float, load.inertia[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)])
@@ -63,8 +67,8 @@ class RobotPayload:
         Returns the scene, whose boxes give the inertia.
     tool : (float, tuple)
         Mass [kg] and centre in tool0 [m] of the empty tool.
-    part : Load
-        The part in the gripper.
+    part : callable
+        Returns the part in the gripper, as it is held.
 
     Attributes
     ----------
@@ -78,7 +82,10 @@ class RobotPayload:
     """
 
     def __init__(
-        self, scene: Callable[[], Scene], tool: tuple[float, tuple[float, ...]], part: Load
+        self,
+        scene: Callable[[], Scene],
+        tool: tuple[float, tuple[float, ...]],
+        part: Callable[[], Load],
     ) -> None:
         self._scene, self._tool, self._part = scene, tool, part
         self.wanted: bool | None = None
@@ -143,4 +150,4 @@ class RobotPayload:
         self.wanted, self.confirmed = with_part, None
 
     def _command(self, with_part: bool) -> SetPayload:
-        return _payload_of(self._scene(), self._tool, self._part if with_part else None)
+        return _payload_of(self._scene(), self._tool, self._part() if with_part else None)

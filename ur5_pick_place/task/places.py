@@ -175,7 +175,7 @@ class CyclePlaces:
 
     def _planners(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
         """Return planners for the arm with an empty gripper, and with the part in it."""
-        load = self._settings.part_load(planner.scene.tool.T_tool_tcp)
+        load = self._settings.part_load(planner.scene.tool)
         return planner, planner.carrying(load)
 
     def _check(

@@ -25,6 +25,7 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
 from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.task.cycle import blended_groups
@@ -183,7 +184,7 @@ class CyclePlanner:
         # Cycles, and stages of them, may be the same object.
         stages = {id(s): s for stages in plan.cycles for s in stages if s.motion or s.retry}
         for stage in stages.values():
-            moving = self._arm(stage.is_carrying, stage.placed_parts, arm)
+            moving = self._arm(stage.is_carrying, stage.placed_parts, stage.part, arm)
             for motion in (stage.motion, *stage.retry):
                 trajectory = motion.trajectory if motion else None
                 if trajectory and (why := moving.why_blocked(_path(trajectory))):
@@ -282,6 +283,7 @@ class CyclePlanner:
                     self._loops,
                     enter,
                     placed_parts[i],
+                    self._held(places),
                 )
                 try:
                     known[key] = motions.plan()
@@ -319,6 +321,22 @@ class CyclePlanner:
             found.append(tuple(of_cycle))
         return tuple(found)
 
+    def _held(self, poses: Mapping[str, TaughtPose]) -> list[Load]:
+        """Return, for each stage of a cycle, the part that is moved, as it is gripped."""
+        scene = self.planner.scene
+        as_given = self.settings.part_load(scene.tool)
+        moved, part = transfers(self.cycle), scene.part
+        if not moved or part is None:
+            return [as_given] * len(self.cycle)
+        loads = [
+            as_given if T is part.T_tcp_part else self.settings.part_load(scene.tool, part, T)
+            for T in grasps(poses, moved, shared_spots(poses, self.pattern.gridded, part), part)
+        ]
+        last = len(moved) - 1
+        return [
+            loads[min(sum(t.end < k for t in moved), last)] for k in range(len(self.cycle))
+        ]
+
     def _boxes(
         self, parts: Sequence[PlacedPart], shape: Part, T_tcp_parts: Sequence[Array]
     ) -> tuple[Box, ...]:
@@ -344,6 +362,7 @@ class CyclePlanner:
         q_now: Array,
         is_carrying: bool,
         placed_parts: Sequence[Box] = (),
+        part: Load | None = None,
     ) -> tuple[PlannedMotion, ...]:
         """
         Return a motion home, or one up and one home.
@@ -361,6 +380,8 @@ class CyclePlanner:
             Whether a part is held.
         placed_parts : sequence of Box
             Parts at other positions.
+        part : Load, optional
+            The part as it is held; by default as the scene says.
 
         Raises
         ------
@@ -373,9 +394,9 @@ class CyclePlanner:
         if HOME not in poses:
             raise InvalidInput(f'{HOME} is not taught: call ~/teach_{HOME} first')
         home = converted(HOME, poses[HOME], self.provenance, self.planner.model)
-        q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
+        q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts, part)
         places = _touched(poses_by_cycle(self.pattern, self._known_places(poses)))
-        arm = self._arm(is_carrying, ())
+        arm = self._arm(is_carrying, (), part)
         if leave := retract_from_place(arm, q_now, places, self.settings):
             q_up = leave.moved.trajectory.q[-1]
             return leave.moved, planner.auto(q_up, [q_home], Scaling())
@@ -412,7 +433,7 @@ class CyclePlanner:
 
         """
         assert planned.motion is not None
-        planner = self._arm(is_carrying, placed_parts)
+        planner = self._arm(is_carrying, placed_parts, planned.part)
         if planned.method:
             T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
             return plan_roll_out(
@@ -424,12 +445,16 @@ class CyclePlanner:
         return PlannedMotion(rest, planner.check(rest, q_now))
 
     def _arm(
-        self, is_carrying: bool, placed_parts: Sequence[Box], arm: MotionPlanner | None = None
+        self,
+        is_carrying: bool,
+        placed_parts: Sequence[Box],
+        part: Load | None = None,
+        arm: MotionPlanner | None = None,
     ) -> MotionPlanner:
         planner = (arm or self.planner).among(placed_parts)
         if not is_carrying:
             return planner
-        return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
+        return planner.carrying(part or self.settings.part_load(planner.scene.tool))
 
     def converted(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """

@@ -67,9 +67,9 @@ class CycleRun:
     ) -> None:
         self._planner, self.gripper, self._settings = planner, gripper, settings
         self._outputs, self._emit = outputs, emit
-        self.part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
-        """The part as a load in tool0."""
-        self.payload = RobotPayload(lambda: planner.planner.scene, tool_payload, self.part)
+        self._as_given = self.part = settings.part_load(planner.planner.scene.tool)
+        """The part as a load in tool0, as it is gripped in the present stage."""
+        self.payload = RobotPayload(lambda: planner.planner.scene, tool_payload, lambda: self.part)
         self._signal = gripper.signal()
         self.is_carrying = False
         """Whether a part was gripped and not released since."""
@@ -103,12 +103,13 @@ class CycleRun:
             self._empty_check = None
             for i, planned in enumerate(stages):
                 yield from self._while_paused()
-                self.placed_parts = planned.placed_parts
+                self.placed_parts, self.part = planned.placed_parts, planned.part or self.part
                 self._enter(planned, 0)
                 self._is_part_checked = is_part_expected(stages[i + 1 :])
                 yield from self._do(planned, payload_before_move(stages[i + 1 :]))
             self.progress.begin(self._number)
             self._emit(events.CYCLE_DONE, number=self._number, of=of)
+        self.part = self._as_given
         self.progress.begin()
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
@@ -123,6 +124,8 @@ class CycleRun:
 
     def close(self) -> Steps[None]:
         """Close the gripper, outside a cycle; if it then holds a part, the part is carried."""
+        if not self.is_carrying:
+            self.part = self._as_given
         yield from self.gripper.close()
         seen = yield None
         if self.gripper.counts_as_holding(seen):

@@ -20,9 +20,9 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, inverse_trans
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
 from ur5_pick_place.planning.paths.follow import JointPath, follow
-from ur5_pick_place.planning.scene.scene import Box, Tool
+from ur5_pick_place.planning.scene.scene import Box, Part, Tool
 from ur5_pick_place.task.cycle import Stage, load_cycle
-from ur5_pick_place.task.job import Job
+from ur5_pick_place.task.job import Carry, Job
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, others, poses_by_cycle
 from ur5_pick_place.task.plan import CyclePlanner
@@ -209,6 +209,22 @@ def test_a_part_may_be_gripped_again_where_it_was_put_with_the_hand_elsewhere(
     T_spot, T_again, T_target = (poses[k].T_base_tcp for k in ('spot', 'again', 'target'))
     there = T_BASE_LINK_BASE @ T_target @ np.linalg.inv(T_again) @ T_spot @ SCENE.part.T_tcp_part
     np.testing.assert_allclose(placed.T_base_link_box, there, atol=1e-9)
+
+
+def test_a_part_that_is_gripped_again_with_the_hand_turned_is_carried_as_it_lies(cycle_planner):
+    poses = {**POSES, 'spot': taught(0.42, 0.03), 'again': taught(0.42, 0.03, np.pi / 2)}
+    arm = copy(cycle_planner.planner)
+    part = Part(SCENE.part.T_tcp_part, (0.03, 0.045, 0.03))
+    arm.set_scene(replace(SCENE, part=part))
+    planner = CyclePlanner(arm, TaskSettings(), regrasping('spot', 'again'), ORIGIN)
+    robot = Robot()
+    robot.do(Job('run', make_run(planner).cycle(planner.plan(poses, HOME))))
+    loads = [c.load for c in robot.commands if isinstance(c, Carry) and c.load]
+    assert loads[0].T_tcp_part is None
+    held = arm.carrying(loads[1]).scene.part.T_tcp_part
+    T_there = poses['again'].T_base_tcp @ held
+    np.testing.assert_allclose(T_there, poses['spot'].T_base_tcp @ part.T_tcp_part, atol=1e-9)
+    np.testing.assert_allclose(np.abs(held[:2, :2]), [[0, 1], [1, 0]], atol=1e-9)
 
 
 def test_the_same_pose_twice_is_still_one_place(cycle_planner):

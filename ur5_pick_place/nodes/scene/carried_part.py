@@ -54,7 +54,8 @@ class CarriedPart:
                 message.object.primitives = [
                     SolidPrimitive(type=SolidPrimitive.BOX, dimensions=size)
                 ]
-                message.object.primitive_poses = [matrix_to_pose(part.T_tcp_part)]
+                T = part.T_tcp_part if load.T_tcp_part is None else load.T_tcp_part
+                message.object.primitive_poses = [matrix_to_pose(T)]
         self._publisher.publish(message)
 
 

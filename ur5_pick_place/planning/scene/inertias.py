@@ -24,6 +24,8 @@ class Load:
     inertia : array_like, shape (3, 3)
         About the centre, along the axes of tool0 [kg m2]; zero = a point mass, as the robot itself
         assumes.
+    T_tcp_part : ndarray, shape (4, 4), or None
+        How a part is held; None = as the scene says, or it is no part.
 
     Raises
     ------
@@ -35,6 +37,7 @@ class Load:
     mass: float
     centre: Array
     inertia: Array = field(default_factory=lambda: np.zeros((3, 3)))
+    T_tcp_part: Array | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.mass < np.inf:
