@@ -180,13 +180,9 @@ class PickPlace(Node):
         self._gripper_commands = gripper_command.GripperCommands(
             self, self._run, self._choice, self._port.observe, self._job, group
         )
+        teaching = self._teaching
         self._teach_markers = TeachMarkers(
-            self,
-            prefix,
-            self._teaching.places,
-            self._poses.put,
-            group,
-            self._teaching.movable,
+            self, prefix, teaching.places, self._poses.put, group, teaching.movable
         )
         Diagnostics(
             self,
