@@ -55,7 +55,7 @@ def run(words: list[str], *before: str, **variables: str) -> tuple[str, str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60.0,
+        timeout=200.0,
         check=False,
     )
     lines = (done.stdout + done.stderr).strip().splitlines()
