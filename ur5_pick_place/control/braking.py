@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a stopped motion brakes along its path or is canceled, and the motion that brakes."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ur5_pick_place.control.controller import Goal
@@ -11,10 +9,6 @@ from ur5_pick_place.control.stop_trajectory import brake
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 
-# [s] to look for a better braking motion, and to find one at all; then all is canceled.
-# pick_place, if asked to stop, cancels after 30 ms without an answer: a braking motion that came
-# later would set the arm in motion again.
-_SEARCH_TIME, _LONGEST_SEARCH = 0.02, 0.025
 _REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
 _SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
 # An arm follows its plan if its joint velocities are those of the plan at some time up to _LAG [s]
@@ -50,38 +44,17 @@ def ends_braking(goal: Goal, status: RobotStatus, now: float) -> bool:
 
 
 def braking_motion(
-    goal: Goal,
-    status: RobotStatus,
-    planner: MotionPlanner,
-    takeover_time: float,
-    clock: Callable[[], float],
+    goal: Goal, status: RobotStatus, planner: MotionPlanner, takeover_time: float, now: float
 ) -> Trajectory | None:
     """
     Return the motion that brakes a running goal on its path; None if it is to be canceled.
 
-    Parameters
-    ----------
-    goal : Goal
-    status : RobotStatus
-    planner : MotionPlanner
-        Knows the limits and the load.
-    takeover_time : float
-        See `brake`; with older joints the ramp would be taken over with a jump.
-    clock : callable
-        Returns the steady time [s].
+    It begins at the stamp of the joints. The controller has `takeover_time` [s] from the steady
+    time `now` [s] on to receive it before it brakes.
+
     """
-    began = clock()
     t = goal.time_at(status.stamp, status.speed_scaling)
-    if is_slow(status) or status.age(began) > takeover_time or not goal.is_running_at(t):
+    if is_slow(status) or not goal.is_running_at(t) or not follows_plan(goal, status, t):
         return None
-    if not follows_plan(goal, status, t):
-        return None
-    stopping = brake(
-        goal.trajectory,
-        max(t, 0.0),
-        planner.limits,
-        takeover_time,
-        lambda: clock() - began > _SEARCH_TIME,
-        planner.dynamics,
-    )
-    return stopping if clock() - began <= _LONGEST_SEARCH else None
+    delay = takeover_time + status.speed_scaling * status.age(now)
+    return brake(goal.trajectory, max(t, 0.0), planner.limits, delay, planner.dynamics)

@@ -75,6 +75,7 @@ class ExecutionManager:
         self._lock = threading.RLock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
+        self._pause = ''  # why a motion is to stop that waits for recent joints
         self._latch = StopLatch(
             controller, status, clock, lambda seconds: self._admission.stop_progress(seconds)
         )
@@ -193,8 +194,11 @@ class ExecutionManager:
         self.interruptions += 1
         if latch:
             self._admission.stop(reason)
-        if self._goal and not self._goal.stop_reason:
-            self._brake(self._goal, reason, is_near)
+        are_old = self.status.age(self._clock()) > self._tracking.takeover_time
+        if self._goal and not self._goal.stop_reason and are_old and not (latch or is_near):
+            self._pause = reason  # until joints show where the arm is: a pause can wait
+        elif self._goal and not self._goal.stop_reason:
+            self._brake(self._goal, reason, is_near, are_old)
         elif self._goal and is_near and self._goal.is_braking:
             self._goal.stop_reason += f'; then {reason}'  # an object in its braking path
             self._goal.is_canceled = True
@@ -206,11 +210,12 @@ class ExecutionManager:
         self._cancel_stopped_motion()
         self._publish_state()
 
-    def _brake(self, goal: Goal, reason: str, is_near: bool) -> None:
+    def _brake(self, goal: Goal, reason: str, is_near: bool, are_old: bool) -> None:
         braking = None
-        if self._replaces and not self._admission.foreign_goal:
-            takeover, clock = self._tracking.takeover_time, self._clock
-            braking = braking_motion(goal, self.status, self._planner, takeover, clock)
+        # Somebody else may have stopped the arm since old joints.
+        if self._replaces and not self._admission.foreign_goal and not are_old:
+            takeover, now = self._tracking.takeover_time, self._clock()
+            braking = braking_motion(goal, self.status, self._planner, takeover, now)
         blocked = too_near(self._planner, braking) if is_near else ''
         if braking is None or blocked:
             goal.stop_reason, goal.is_canceled = reason + blocked, True
@@ -262,6 +267,9 @@ class ExecutionManager:
         self._foreign.stillness.update(status.stamp, status.q)
         if self._stream:
             self._tick(self._stream)
+        if self._pause and goal:
+            reason, self._pause = self._pause, ''
+            self.stop(reason, latch=False)
         if goal is None:
             return
         if goal.has_ended_early:
@@ -426,6 +434,7 @@ class ExecutionManager:
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
+        self._pause = ''
         self._foreign.expect_motion(self.status.stamp)
         if ended:
             ended.on_end(Outcome.from_reason(reason))

@@ -1,12 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brake to rest on the path of a running trajectory, and resume it, within the limits."""
+"""
+Brake to rest on the path of a running trajectory, and resume it, within the limits.
 
-from collections.abc import Callable, Iterator
+A stop follows one law: from some moment on the speed along the path falls to zero with constant
+jerk, constant deceleration and constant jerk again. The speed is the norm of the joint velocities,
+each in units of its acceleration limit. Several moments and fractions of the limits are compared,
+all at once, on samples of the plan, and the earliest stop counts that keeps the limits. It is
+nowhere faster than the plan was at the same place: with sigma, the fraction of the plan's speed,
+at most 1, it keeps every bound on speed that the plan has kept there.
+
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
 
-from ur5_pick_place.control.loops.ramp import Ramp, SpeedProfile
+from ur5_pick_place.control.speed_profile import SpeedProfile
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
@@ -19,195 +32,272 @@ _DENSE = np.linspace(0.0, 1.0, 1000)
 # jerk, an error that grows as 1 / spacing^3. So points are sampled at whole nanoseconds, at least
 # _GAP apart.
 _GAP = 4e-3  # [s]
+_CLOSE = 1e-3  # [s] at least between those of a stop, where a missing switch of jerk costs more
+_LEAST_GAP = 1e-4  # [s] between a point of the plan and the first one
 _DIGITS = 9
 _SPACING = 0.02  # [s] between points that repeat the trajectory
-_DELAYS = (0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)  # [s] beyond the takeover time
-_LENGTHS = tuple(np.geomspace(0.1, 1.5, 20))  # [s]
 _STARTS = tuple(np.geomspace(0.1, 2.0, 14))  # [s] from rest to the speed of the plan
-_RAMPS = tuple(Ramp(rise, fall) for rise in (0.1, 0.25, 0.45) for fall in (0.1, 0.25, 0.45))
-_CHOICES = np.array(
-    sorted((d + h, d, h, ramp) for d in _DELAYS for h in _LENGTHS for ramp in range(len(_RAMPS)))
-)
 _EQUALLY_NEAR = 5e-3  # [rad]; how much nearer a later pass must be to count as the present one
-_SLACK = 1.005
-_JERK_SLACK = 1.05  # as the gate's
+# The gate's margins.
+_SLACK = 1.001
+_JERK_SLACK = 1.05
 _BETWEEN = 1.002  # margin for values between samples, and for rounding in messages
-# A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
-# use more.
-_HIGH_JERK, _SOONER = 1.5, 0.1
-# Fractions of the limits that a stop along the path may use.
-_SHARES = (0.95, 0.8, 0.65, 0.5, 0.4)
-# A motion may end as planned if less than _NEAR_END [s], or less than _NEAR_END_STOPS times the
-# shortest stop, is left.
-_NEAR_END, _NEAR_END_STOPS = 1.0, 1.5
-_GENTLER = 0.03  # [s] by which the next stop tried is later, where one needs too much torque
-_PATH_SAMPLES = 200
-# [s]; joint speed divided by the acceleration limit, below which the arm counts as at rest
-_STANDING = 1e-3
-_COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which its jerk is estimated
-_PROFILES = np.array(
-    [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
-     for ramp in _RAMPS]
+# Fractions of the limits that a stop may use: of the deceleration, of the jerk until it is reached
+# and of the jerk at the end. Where the plan itself is at a limit of jerk, only a gentle beginning
+# is possible.
+_FRACTIONS = np.array(
+    [(peak, first, last) for peak in (0.97, 0.75, 0.5) for first in (0.97, 0.6, 0.3, 0.12)
+     for last in (0.97, 0.6)]
 )  # fmt: skip
-_GRID = 4e-3  # [s] between the samples of the plan for the jerk estimate
-_AT_ONCE = 96  # ramps that are estimated together
+_LATER = np.linspace(0.0, 1.0, 16) ** 1.5  # of the largest delay of a stop
+_SAMPLES = 120
+_TORQUE_STEP = 2  # samples between two at which torques are computed
+_PROFILE_SAMPLES = 20  # of each stop that is compared
+_TOGETHER = (24, 96)  # the earliest stops are compared together, then the next, then all others
+# Stops that are made and measured, in all and of those that begin at one moment; another is needed
+# only if one misses a limit.
+_TRIES, _TRIES_OF_ONE = 8, 2
+_SAME_SPEED = 1.0008  # sigma at most; the gate allows 1.001 of the limit of speed
+_MOST_ACCELERATION, _MOST_JERK = 1.0005, 1.05  # likewise of the limits
+_MOST_TORQUE = 0.98
+# Share of `_FRACTIONS`, and how much later a stop may begin [s], or 1.2 times the shortest stop.
+_SOON, _GENTLER = (1.0, 0.3), (0.4, 1.0)
+_LONG = 0.8  # [s]; a plan that goes on for longer is stopped more gently, or with too much torque
+_SHORTEST = 0.06  # [s]; a stop from a slow motion takes at least that
+_STANDING = 1e-6  # [s]; joint speed divided by the acceleration limit
+_AT_REST = 1e-9  # [rad/s], [rad/s^2]
 
 
 def brake(
     trajectory: Trajectory,
     t: float,
     limits: Limits,
-    takeover_time: float = 0.1,
-    is_late: Callable[[], bool] = lambda: False,
+    delay: float = 0.1,
     dynamics: Dynamics | None = None,
-) -> Trajectory | None:
+) -> Trajectory:
     """
     Return a motion that replaces `trajectory` from time `t` [s] on and stops on its path.
 
-    Two kinds of stop are tried. First the speed along the path falls as a `SpeedProfile`, which is
-    best where the plan speeds up; it is taken if it is within 0.1 s of the shortest stop that the
-    limits allow. Otherwise the time scaling falls from 1 to 0 as a `Ramp`, if that stops earlier.
-    Of each kind the earliest stop that keeps the limits is chosen, or one with up to 1.5 times the
-    jerk limit if it comes 0.1 s sooner. Where the plan brakes at its limits, braking harder would
-    exceed them: then the ramp begins later, or the plan is followed to its end, if that is near.
-    None if nothing is found.
-
-    At the first point the arm is moving, and at first the motion repeats the plan. Sent with the
-    stamp at which the plan was at `t`, the controller takes it over without a jump if it is
-    received within `takeover_time` [s]; if it is received later, the ramp has already begun, and
-    the controller has to catch up.
-
-    With `dynamics`, no stop is chosen that needs more torque than the joints have, unless nothing
-    else is found. Once `is_late` returns True, the best so far is returned, even if it needs more;
-    None if there is none.
+    It repeats the plan for `delay` [s], and for longer if the plan leaves no room for braking yet:
+    where it brakes at its limits it is followed, to its end if need be. It exceeds no limit of
+    joint velocity, acceleration and jerk. With `dynamics`, a joint needs at most its torque limit,
+    or what the plan itself needs there, unless the plan goes on for long without such a stop.
 
     """
     if t >= trajectory.duration:
         return hold_trajectory(trajectory.q[-1])
     t = round(t, _DIGITS)
-    # If the plan's jerk switches close to the takeover time, the ramp begins at the switch.
-    switches = trajectory.t[np.abs(trajectory.t - t - takeover_time) < _GAP]
-    delay = round(float(switches[0]) - t, _DIGITS) if len(switches) else takeover_time
-    least = delay + _stop_time(trajectory, t, limits)
-    along, high_torque = _along_path(trajectory, t, limits, delay, dynamics)
-    if along and along.duration < least + _SOONER:
-        return along
-    remaining = trajectory.duration - t
-    end = along.duration if along else remaining
-    scaled, scaled_high_torque = _time_scaled(trajectory, t, limits, delay, end, is_late, dynamics)
-    stopping, high_torque = scaled or along, high_torque or scaled_high_torque
-    if stopping or is_late():
-        return stopping or high_torque
-    is_near_end = remaining < max(_NEAR_END, _NEAR_END_STOPS * least)
-    return rest_of(trajectory, t) if is_near_end else high_torque
+    # If the plan's jerk switches when the stop may begin, it begins at the switch.
+    switches = trajectory.t[np.abs(trajectory.t - t - delay) < _GAP]
+    delay = round(float(switches[0]) - t if len(switches) else delay, _DIGITS)
+    rest = _next_rest(trajectory, t)
+    if t + delay + _GAP < rest:
+        attempts = [(dynamics, *_SOON)]
+        if rest - t > _LONG:
+            attempts += [(dynamics, *_GENTLER), (None, *_SOON)]
+        for model, share, longest in attempts:
+            plan = _PlanAhead.of(trajectory, t + delay, rest, limits, longest)
+            tried: list[float] = []
+            for stop in plan.stops(limits, model, share):
+                if tried.count(stop.later) == _TRIES_OF_ONE:
+                    continue
+                begin, last = round(delay + stop.later, _DIGITS), min(t + delay + stop.end, rest)
+                stopping = _slow_along(trajectory, t, begin, last, limits, stop.fractions)
+                if stopping and _is_within(stopping, limits):
+                    return stopping
+                tried.append(stop.later)
+                if len(tried) == _TRIES:
+                    break
+    return rest_of(trajectory, t, rest)
 
 
-def _time_scaled(
-    trajectory: Trajectory,
-    t: float,
-    limits: Limits,
-    delay: float,
-    end: float,
-    is_late: Callable[[], bool],
-    dynamics: Dynamics | None,
-) -> tuple[Trajectory | None, Trajectory | None]:
-    """Return the earliest `Ramp` stop before `end` [s], and one that needs too much torque."""
-    choices = _CHOICES + (delay, delay, 0.0, 0.0)
-    choices = choices[choices[:, 0] < end]
-    high_jerk: Trajectory | None = None
-    high_torque: Trajectory | None = None
-    earliest = 0.0
-    for (stop, begin, length, ramp), jerk in _estimated_jerk(trajectory, t, choices, limits):
-        if is_late() or (high_jerk and stop > high_jerk.duration + _SOONER):
-            return high_jerk, high_torque
-        max_jerk = _JERK_SLACK if high_jerk else _HIGH_JERK
-        if jerk > max_jerk or stop < earliest:
-            continue
-        stopping = _slow_down(trajectory, t, begin, length, _RAMPS[int(ramp)])
-        velocity, acceleration, jerk = _used(stopping, limits)
-        if max(velocity, acceleration) > _SLACK or jerk > max_jerk:
-            continue
-        if dynamics and _exceeds_torque(stopping, dynamics):
-            high_torque, earliest = stopping, stop + _GENTLER
-        elif jerk <= _JERK_SLACK:
-            return stopping, None
-        else:
-            high_jerk = stopping
-    is_sooner = high_jerk and high_jerk.duration + _SOONER < end
-    return high_jerk if is_sooner else None, high_torque
+def _next_rest(trajectory: Trajectory, t: float) -> float:
+    """Return when the plan is at rest next after time `t` [s]; the last point is at rest."""
+    moving = np.abs(trajectory.qd).max(axis=1) + np.abs(trajectory.qdd).max(axis=1) > _AT_REST
+    resting = trajectory.t[~moving & (trajectory.t > t + _GAP)]
+    return float(resting[0]) if len(resting) else trajectory.duration
 
 
-def _stop_time(trajectory: Trajectory, t: float, limits: Limits) -> float:
-    """Return how long the joints take to stop from time `t`, each within its own limits [s]."""
-    _, qd, qdd, _ = np.abs(trajectory.sample(np.array([t])))[:, 0]
-    rise = qdd / limits.qddd  # until the acceleration is 0
-    speed = qd + qdd * rise / 2
-    is_quick = speed * limits.qddd < limits.qdd**2
-    quick, slow = 2 * np.sqrt(speed / limits.qddd), speed / limits.qdd + limits.qdd / limits.qddd
-    return float((rise + np.where(is_quick, quick, slow)).max())
-
-
-def _along_path(
-    trajectory: Trajectory,
-    t: float,
-    limits: Limits,
-    delay: float,
-    dynamics: Dynamics | None,
-) -> tuple[Trajectory | None, Trajectory | None]:
+class _Stop(NamedTuple):
     """
-    Return the earliest stop by a `SpeedProfile`, and one that needs too much torque.
+    A stop that begins `later` [s], with fractions of the limits as in `_FRACTIONS`.
 
-    None where there is none that is earlier than the end of the plan.
-
+    `end` is about the time [s] of the plan, counted from the first sample, at which it ends.
     """
-    high_jerk = high_torque = None
-    for share in _SHARES:
-        stopping = _slow_along(trajectory, t, delay, limits, share)
-        if stopping is None or stopping.duration + _SOONER > trajectory.duration - t:
-            break  # with a lower share it would be later
-        velocity, acceleration, jerk = _used(stopping, limits)
-        if max(velocity, acceleration) > _SLACK or jerk > _HIGH_JERK:
-            continue
-        if dynamics and _exceeds_torque(stopping, dynamics):
-            high_torque = stopping
-        elif jerk > _JERK_SLACK:
-            high_jerk = high_jerk or stopping
-        elif high_jerk and high_jerk.duration + _SOONER < stopping.duration:
-            break
-        else:
-            return stopping, None
-    return high_jerk, high_torque
+
+    later: float
+    fractions: Array
+    end: float
 
 
-def _estimated_jerk(
-    trajectory: Trajectory, t: float, choices: Array, limits: Limits
-) -> Iterator[tuple[Array, float]]:
+def _speed_along(qd: Array, qdd: Array, limits: Limits) -> tuple[Array, Array, Array]:
+    """Return speed along the path, its rate, and the speed in multiples of the fastest joint's."""
+    qd, qdd = qd / limits.qdd, qdd / limits.qdd
+    speed = np.linalg.norm(qd, axis=-1)
+    safe = np.maximum(speed, _STANDING)
+    fastest = np.maximum(np.abs(qd).max(axis=-1), _STANDING)
+    return speed, (qd * qdd).sum(axis=-1) / safe, safe / fastest
+
+
+def _profile(speed: Array, rate: Array, ratio: Array, limits: Limits, part: Array) -> SpeedProfile:
+    """Return the profiles from speeds, rates and ratios (n,), `part` (n, 3) of the limits."""
+    jerk = ratio * float((limits.qddd / limits.qdd).min())
+    gentle = 4.0 * (speed + rate**2 / (2.0 * jerk)) / _SHORTEST**2
+    first, last = (np.minimum(part[:, k] * jerk, gentle) for k in (1, 2))
+    return SpeedProfile(speed, rate, part[:, 0] * ratio, first, last)
+
+
+@dataclass(frozen=True)
+class _PlanAhead:
     """
-    Yield each choice, and the estimated fraction of the jerk limit that it uses.
+    Even samples of the plan from where a stop may begin.
 
-    That is infinity where the acceleration limit is exceeded.
-
-    `choices` are the time of the stop, delay and length [s] and index of the ramp, (n, 4). Many
-    are estimated together, in a hundredth of the time that it takes to build and check each.
+    Attributes
+    ----------
+    step : float
+        [s]
+    q, qd, qdd, qddd : ndarray, shape (n, 6)
+    speed, rate, curvature, ratio, way : ndarray, shape (n,)
+        Speed along the path, its first two derivatives by time, see `_speed_along`, and the path
+        length.
+    delay : float
+        Largest one of a stop [s].
 
     """
-    if not len(choices):
-        return
-    grid = np.arange(0.0, float(choices[:, 0].max()) + _GRID, _GRID)
-    plan = trajectory.sample(t + grid)[1:]
-    for some in np.array_split(choices, range(_AT_ONCE, len(choices), _AT_ONCE)):
-        delay, length, ramp = some[:, 1:2], some[:, 2:3], some[:, 3].astype(int)
-        advanced, sigma, rate, curvature = np.moveaxis(_PROFILES[ramp], 1, 0)
-        reached = np.rint((delay + length * advanced) / _GRID).astype(int)
-        qd, qdd, qddd = (values[reached] for values in plan)
-        sigma, rate = sigma[..., None], (rate / length)[..., None]
-        acceleration = qdd * sigma**2 + qd * rate
-        jerk = qddd * sigma**3 + 3 * qdd * sigma * rate + qd * (curvature / length**2)[..., None]
-        is_within = np.abs(acceleration / limits.qdd).max(axis=(1, 2)) <= _SLACK
-        yield from zip(
-            some, np.where(is_within, np.abs(jerk / limits.qddd).max(axis=(1, 2)), np.inf),
-            strict=True,
-        )  # fmt: skip
+
+    step: float
+    q: Array
+    qd: Array
+    qdd: Array
+    qddd: Array
+    speed: Array
+    rate: Array
+    curvature: Array
+    ratio: Array
+    way: Array
+    delay: float
+
+    @classmethod
+    def of(
+        cls, trajectory: Trajectory, begin: float, end: float, limits: Limits, longest: float
+    ) -> '_PlanAhead':
+        _, qd, qdd, _ = trajectory.sample(np.array([begin]))
+        speed, rate, ratio = _speed_along(qd, qdd, limits)
+        shortest = _profile(speed.clip(0.01), rate, ratio, limits, _FRACTIONS[:1]).duration[0]
+        delay = max(longest, 1.2 * shortest)
+        step = min(end - begin, 2.0 * delay + 1.5 * shortest) / (_SAMPLES - 1)
+        q, qd, qdd, qddd = trajectory.sample(begin + step * np.arange(_SAMPLES))
+        speed, rate, ratio = _speed_along(qd, qdd, limits)
+        way = np.append(0.0, np.cumsum(_lengths(speed, rate, step)))
+        bend = np.gradient(rate, step)
+        return cls(step, q, qd, qdd, qddd, speed, rate, bend, ratio, way, delay)
+
+    def stops(
+        self, limits: Limits, dynamics: Dynamics | None, share: float
+    ) -> Iterator[_Stop]:
+        """Yield the stops within a share of the limits on these samples, the earliest first."""
+        last = _SAMPLES - 1
+        begins = np.unique(np.rint(_LATER * self.delay / self.step).astype(int).clip(0, last))
+        begin = begins.repeat(len(_FRACTIONS))
+        part = np.tile(share * _FRACTIONS, (len(begins), 1))
+        speed, rate = self.speed[begin], self.rate[begin]
+        profile = _profile(speed.clip(_STANDING), rate, self.ratio[begin], limits, part)
+        ends = begin * self.step + profile.duration
+        may = (speed > _STANDING) & profile.is_possible & (ends < last * self.step)
+        order = np.flatnonzero(may)[ends[may].argsort()]
+        room = None if dynamics is None else _TorqueRoom(self, dynamics)
+        for some in np.array_split(order, _TOGETHER):
+            at, is_within = self._is_within(profile.of(some), begin[some], limits, room)
+            for k, end in zip(some[is_within], at[is_within, -1] + 1.0, strict=True):
+                yield _Stop(float(begin[k] * self.step), part[k], float(end * self.step))
+
+    def _is_within(
+        self, profile: SpeedProfile, begin: Array, limits: Limits, room: '_TorqueRoom | None'
+    ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Return the samples (n, k) that profiles pass, and which profiles keep the limits."""
+        way, speed, rate, curvature = profile.at(
+            profile.duration[:, None] * np.linspace(0.0, 1.0 - 1e-9, _PROFILE_SAMPLES)
+        )
+        way = way + self.way[begin][:, None]
+        is_within = way[:, -1] <= self.way[-1]
+        at = np.rint(np.interp(way, self.way, np.arange(_SAMPLES))).astype(int)
+        plan = np.interp(way, self.way, self.speed).clip(_STANDING)
+        sigma = speed / plan
+        sigma_rate = (rate - self.rate[at] * sigma**2) / plan
+        bend = 3.0 * sigma * sigma_rate * self.rate[at] + sigma**3 * self.curvature[at]
+        bend = ((curvature - bend) / plan)[..., None]
+        is_within &= (sigma <= _SAME_SPEED).all(axis=1)
+        sigma, sigma_rate = sigma[..., None], sigma_rate[..., None]
+        qd, qdd, qddd = self.qd[at], self.qdd[at], self.qddd[at]
+        qddd = qddd * sigma**3 + 3.0 * qdd * sigma * sigma_rate + qd * bend
+        is_within &= (np.abs(qddd) <= _MOST_JERK * limits.qddd).all(axis=(1, 2))
+        qdd = qdd * sigma**2 + qd * sigma_rate
+        is_within &= (np.abs(qdd) <= _MOST_ACCELERATION * limits.qdd).all(axis=(1, 2))
+        if room is not None:
+            is_within &= room.suffices(at, sigma, sigma_rate)
+        return at, is_within
+
+
+class _TorqueRoom:
+    """The torques of stops, from those at some samples of the plan."""
+
+    def __init__(self, plan: _PlanAhead, dynamics: Dynamics) -> None:
+        q, qd, qdd = (of[::_TORQUE_STEP] for of in (plan.q, plan.qd, plan.qdd))
+        self._hold = dynamics.gravity(q)
+        planned = dynamics.inverse(q, qd, qdd)
+        self._moving = planned - self._hold
+        self._slowing = dynamics.inverse(q, 0.0, qd) - self._hold
+        needed = np.maximum(np.abs(self._hold), np.abs(planned))
+        self._most = np.maximum(_MOST_TORQUE * dynamics.torque_max, needed)
+
+    def suffices(self, at: Array, sigma: Array, sigma_rate: Array) -> Array:
+        """Return which stops (n,) need no more torque; samples (n, k), sigma (n, k, 1)."""
+        k = at // _TORQUE_STEP
+        torque = self._hold[k] + self._moving[k] * sigma**2 + self._slowing[k] * sigma_rate
+        return np.asarray((np.abs(torque) <= self._most[k]).all(axis=(1, 2)))
+
+
+def _lengths(speed: Array, rate: Array, step: Array | float) -> Array:
+    """Return the path lengths (n - 1,) between samples `step` [s] apart."""
+    return step / 2 * (speed[1:] + speed[:-1]) - step**2 / 12 * np.diff(rate)
+
+
+def _slow_along(
+    trajectory: Trajectory, t: float, delay: float, last: float, limits: Limits, part: Array
+) -> Trajectory | None:
+    """Return the stop `delay` [s] after `t` with fractions (3,) of the limits."""
+    begin = t + delay
+    state = trajectory.sample(np.array([begin]))
+    profile = _profile(*_speed_along(*state[1:3], limits), limits, part[None])
+    duration = float(profile.duration[0])
+    tau = _merged(np.linspace(begin, last, _SAMPLES), trajectory.t, _LEAST_GAP)
+    speeds, rates, _ = _speed_along(*trajectory.sample(tau)[1:3], limits)
+    way = np.append(0.0, np.cumsum(_lengths(speeds, rates, np.diff(tau))))
+    if (speeds[:-1] < _STANDING).any():
+        return None
+    time_at = CubicHermiteSpline(way, tau, 1.0 / speeds.clip(_STANDING))
+    even = np.linspace(0.0, duration, _KNOTS)
+    dense = duration * _DENSE
+    own = np.interp(trajectory.t, time_at(profile.at(dense)[0]), dense)
+    for knot in profile.knots[:, 0]:
+        if np.abs(own - knot).min() >= _CLOSE:
+            own = np.append(own, knot)
+    times = np.round(_merged(even, np.sort(own), _CLOSE), _DIGITS)
+    way, speed, rate, _ = profile.at(times)
+    tau = time_at(way)
+    before = trajectory.t[(trajectory.t > t + _LEAST_GAP) & (trajectory.t < begin - _LEAST_GAP)]
+    q, qd, qdd, _ = trajectory.sample(np.concatenate([[t], before, tau]))
+    n = len(before) + 1
+    speeds, rates, _ = _speed_along(qd[n:], qdd[n:], limits)
+    sigma = speed / speeds
+    if sigma.max() > _SAME_SPEED:
+        return None
+    sigma_rate = (rate - rates * sigma**2) / speeds
+    qdd[n:] = qdd[n:] * sigma[:, None]**2 + qd[n:] * sigma_rate[:, None]
+    qd[n:] *= sigma[:, None]
+    qd[-1] = qdd[-1] = 0.0
+    times = np.concatenate([[0.0], before - t, delay + times])
+    return Trajectory(np.round(times, _DIGITS), q, qd, qdd)
 
 
 def resume_on_path(
@@ -260,12 +350,6 @@ def _is_within(trajectory: Trajectory, limits: Limits) -> bool:
     return max(velocity, acceleration) <= _SLACK and jerk <= _JERK_SLACK
 
 
-def _exceeds_torque(trajectory: Trajectory, dynamics: Dynamics) -> bool:
-    """Return whether a motion needs more torque than a joint has, at one of its points."""
-    torque = dynamics.inverse(trajectory.q, trajectory.qd, trajectory.qdd)
-    return bool((np.abs(torque) > _SLACK * dynamics.torque_max).any())
-
-
 def _excess(trajectory: Trajectory, limits: Limits) -> float:
     """Return the factor by which a motion must be stretched to pass the gate, at least 1."""
     velocity, acceleration, jerk = _used(trajectory, limits)
@@ -305,99 +389,6 @@ def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
     return Trajectory(times, *joined)
 
 
-def _slow_down(
-    trajectory: Trajectory, t: float, delay: float, length: float, ramp: Ramp
-) -> Trajectory:
-    reached = np.interp(trajectory.t - t - delay, length * ramp.advanced(_DENSE), _DENSE)
-    gap = _GAP / length
-    # Two points that round to the same nanosecond are no valid trajectory.
-    own = [*reached, *(knot for knot in ramp.knots if np.abs(reached - knot).min() >= gap)]
-    u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), np.sort(own), gap), length)
-    tau = t + delay + length * ramp.advanced(u)
-    return _scaled(trajectory, t, delay, u * length, tau, ramp.sigma(u), ramp.rate(u) / length)
-
-
-def _slow_along(
-    trajectory: Trajectory, t: float, delay: float, limits: Limits, share: float
-) -> Trajectory | None:
-    """
-    Return a stop that reduces the speed along the path; None if the plan itself ends sooner.
-
-    That speed is the norm of the joint velocities, each in units of its acceleration limit. The
-    stop uses a fraction `share` of the limits.
-
-    """
-    begin, remaining = t + delay, trajectory.duration - t - delay
-    if remaining <= 0.0:
-        return None
-    (speed,), (speed_rate,), (ratio,) = _speed_along(trajectory, np.array([begin]), limits)
-    jerk = share * ratio * float((limits.qddd / limits.qdd).min())
-    if min(speed, speed - np.copysign(speed_rate**2, -speed_rate) / (2 * jerk)) < _STANDING:
-        return None  # the plan comes to rest
-    profile = SpeedProfile(speed, speed_rate, share * ratio, jerk)
-    tau = begin + np.linspace(0.0, min(profile.duration, remaining), _PATH_SAMPLES)
-    speeds, rates, _ = _speed_along(trajectory, tau, limits)
-    if speeds.min() < _STANDING:
-        return None
-    step = tau[1] - tau[0]
-    lengths = step / 2 * (speeds[1:] + speeds[:-1]) - step**2 / 12 * np.diff(rates)
-    distance = np.append(0.0, np.cumsum(lengths))
-    if distance[-1] < profile.distance(profile.duration):
-        return None
-    time_at = CubicHermiteSpline(distance, tau, 1.0 / speeds)
-    even = np.linspace(0.0, profile.duration, _KNOTS)
-    dense = profile.duration * _DENSE
-    own = np.interp(trajectory.t, time_at(profile.distance(dense)), dense)
-    for knot in profile.knots:
-        if np.abs(own - knot).min() >= _GAP:
-            own = np.append(own, knot)
-    times = np.round(_merged(even, np.sort(own), _GAP), _DIGITS)
-    tau = time_at(profile.distance(times))
-    speeds, rates, _ = _speed_along(trajectory, tau, limits)
-    sigma = profile.speed(times) / speeds
-    sigma_rate = (profile.rate(times) - rates * sigma**2) / speeds
-    return _scaled(trajectory, t, delay, times, tau, sigma, sigma_rate)
-
-
-def _speed_along(
-    trajectory: Trajectory, tau: Array, limits: Limits
-) -> tuple[Array, Array, Array]:
-    """Return speed along the path, its rate, and the speed in multiples of the fastest joint's."""
-    _, qd, qdd, _ = trajectory.sample(tau)
-    qd, qdd = qd / limits.qdd, qdd / limits.qdd
-    speed = np.linalg.norm(qd, axis=1)
-    safe = np.maximum(speed, _STANDING)
-    fastest = np.maximum(np.abs(qd).max(axis=1), _STANDING)
-    return speed, (qd * qdd).sum(axis=1) / safe, safe / fastest
-
-
-def _scaled(
-    trajectory: Trajectory,
-    t: float,
-    delay: float,
-    times: Array,
-    tau: Array,
-    sigma: Array,
-    sigma_rate: Array,
-) -> Trajectory:
-    """
-    Return a motion that follows the plan from `t` for `delay` [s] and then, time-scaled, to rest.
-
-    `times` (n,) [s] count from then; there the plan's time is `tau` (n,) [s], and advances by
-    `sigma`, which changes by `sigma_rate`, both (n,).
-
-    """
-    even = np.append(np.arange(0.0, delay, _SPACING), delay)
-    before = _merged(even, trajectory.t - t, _GAP)
-    before = np.round(before[before < delay - _GAP], _DIGITS)
-    sigma = np.concatenate([np.ones_like(before), sigma])[:, None]
-    sigma_rate = np.concatenate([np.zeros_like(before), sigma_rate])[:, None]
-    q, qd, qdd, _ = trajectory.sample(np.concatenate([t + before, tau]))
-    velocity, acceleration = qd * sigma, qdd * sigma**2 + qd * sigma_rate
-    velocity[-1] = acceleration[-1] = 0.0
-    return Trajectory(np.concatenate([before, delay + times]), q, velocity, acceleration)
-
-
 def _whole(u: Array, length: float) -> Array:
     """Return fractions of a ramp of `length` [s], rounded to whole nanoseconds."""
     return np.round(u * length, _DIGITS) / length
@@ -417,9 +408,10 @@ def _merged(even: Array, own: Array, gap: float) -> Array:
     return np.sort(np.concatenate([kept, even[far]]))
 
 
-def rest_of(trajectory: Trajectory, t: float) -> Trajectory:
-    """Return a trajectory from time `t` [s] on."""
-    times = np.concatenate([[t], trajectory.t[trajectory.t > t + 1e-3]])
+def rest_of(trajectory: Trajectory, t: float, end: float = np.inf) -> Trajectory:
+    """Return a trajectory from time `t` [s] on, to its rest at `end` if that is earlier."""
+    later = (trajectory.t > t + 1e-3) & (trajectory.t <= end)
+    times = np.concatenate([[t], trajectory.t[later]])
     q, qd, qdd, _ = trajectory.sample(times)
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(times - t, q, qd, qdd)

@@ -4,7 +4,8 @@ The gate: checks every motion from any source before it begins.
 
 Of all this the robot's driver checks only that a trajectory ends at rest: it accepts NaN,
 duplicate joints, any speed and any distance from the present joints. A braking motion stays on the
-path of a checked motion and is not checked again.
+path of a checked motion, nowhere faster, within its limits by construction; it is not checked
+again.
 
 """
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 import ruckig
 
-from ur5_pick_place.control.loops.ramp import Ramp, SpeedProfile
 from ur5_pick_place.control.motion_monitor import (
     MotionMonitor,
     TrackingSettings,
     path_from,
 )
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
+from ur5_pick_place.control.speed_profile import SpeedProfile
 from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -206,44 +206,19 @@ def test_braking_stays_on_the_path_and_ends_at_rest(share):
     assert stop.duration <= TRAJECTORY.duration - t + 1e-9
 
 
-# Early in a motion at its jerk limit there is no room for more jerk, and a stop must not wait.
-@pytest.mark.parametrize(('share', 'jerk'), [(0.1, 1.55), (0.3, 1.06), (0.5, 1.06), (0.9, 1.06)])
-def test_braking_keeps_the_limits(share, jerk):
+@pytest.mark.parametrize('share', [0.1, 0.3, 0.5, 0.9])
+def test_braking_keeps_the_limits(share):
     stop = brake(TRAJECTORY, share * TRAJECTORY.duration, LIMITS)
     _, qd, qdd, qddd = stop.sample(stop.dense_times(1e-3))
     assert np.abs(qd / LIMITS.qd).max() <= 1.01
     assert np.abs(qdd / LIMITS.qdd).max() <= 1.01
-    assert np.abs(qddd / LIMITS.qddd).max() <= jerk
-
-
-def largest_jerk(motion):
-    return np.abs(motion.sample(motion.dense_times(1e-3))[3] / LIMITS.qddd).max()
-
-
-def test_more_jerk_is_used_only_where_it_stops_the_arm_sooner():
-    for t in np.linspace(0.0, TRAJECTORY.duration, 80):
-        stop = brake(TRAJECTORY, t, LIMITS)
-        assert largest_jerk(stop) < 1.06 or stop.duration + 0.1 < TRAJECTORY.duration - t
+    assert np.abs(qddd / LIMITS.qddd).max() <= 1.05
 
 
 def test_a_braking_motion_has_no_points_that_coincide():
     """As a point of the plan within a nanosecond of one of the ramp's would be."""
     times = [*np.linspace(0.123, 0.124, 200), 0.12332293324]
     assert min(np.diff(brake(TRAJECTORY, t, LIMITS).t).min() for t in times) > 1e-3
-
-
-def test_a_late_search_gives_the_hasty_stop_that_it_has_or_none():
-    motion, limits = time_optimal_chain()
-
-    def search(looks):
-        counted = iter(range(looks))
-        return brake(motion, 0.8, limits, is_late=lambda: next(counted, None) is None)
-
-    full = brake(motion, 0.8, limits)
-    assert largest_jerk(full) > 1.06
-    found = [stop and stop.duration for stop in map(search, range(0, 1000, 25))]
-    n = found.index(full.duration)
-    assert set(found[:n]) == {None} and set(found[n:]) == {full.duration}
 
 
 def test_braking_early_in_a_long_motion_stops_long_before_its_end():
@@ -265,7 +240,39 @@ def test_a_stop_is_as_short_as_the_limits_allow_however_gentle_they_are(accelera
             assert stop.duration < 2.0 * (0.3 + speed / acceleration)
             _, _, qdd, qddd = stop.sample(stop.dense_times(1e-3 * stop.duration))
             assert np.abs(qdd / limits.qdd).max() < 1.01
-            assert np.abs(qddd / limits.qddd).max() < 1.55
+            assert np.abs(qddd / limits.qddd).max() <= 1.05
+
+
+def stops_of_lines(rng):
+    """Yield planner, line, stop and its time, of lines at 0.25 m/s, and slow ones near the end."""
+    settings = MotionSettings(velocity_scaling=1.0, acceleration_scaling=1.0)
+    planner = MotionPlanner(MODEL, settings, Scene(-1.0, Tool(np.eye(4))))
+    q_start = np.array([0.4, -1.4, 2.0, -2.2, -1.57, 0.0])
+    for k in range(8):
+        T = forward(MODEL, q_start)
+        T[:3, 3] += np.array([0.1, 0.25, -0.15]) * rng.uniform(-1.0, 1.0, 3)
+        slow = {'speed': 0.1, 'slow_last': 0.021} if k % 2 else {}
+        line = planner.chain(q_start, [PathSegment(T, **slow)]).trajectory
+        for t in np.round(rng.uniform(0.02, 0.95, 12) * line.duration, 9):
+            yield planner, line, brake(line, t, planner.limits, dynamics=planner.dynamics), t
+
+
+def test_no_stop_of_a_line_is_faster_than_the_line_was_at_the_same_place(rng):
+    """And with the motion before it passes the gate."""
+    for planner, line, stop, t in stops_of_lines(rng):
+        before = line.t[line.t < t - 1e-4]
+        q, qd, qdd, _ = line.sample(before)
+        rows = zip((before, q, qd, qdd), (t + stop.t, stop.q, stop.qd, stop.qdd), strict=True)
+        planner.check_running_motion(Trajectory(*map(np.concatenate, rows)))
+        times = np.linspace(t, line.duration, 2000)
+        places = forward(MODEL, line.sample(times)[0])[:, :3, 3]
+        planned = np.linalg.norm(np.gradient(places, times, axis=0), axis=1)
+        now = np.linspace(0.0, stop.duration, 400)
+        p = forward(MODEL, stop.sample(now)[0])[:, :3, 3]
+        speed = np.linalg.norm(np.gradient(p, now, axis=0), axis=1)
+        at = np.linalg.norm(p[:, None] - places[None], axis=2).argmin(axis=1)
+        allowed = np.max([planned[(at + k).clip(0, 1999)] for k in range(-4, 5)], axis=0)
+        assert (speed <= 1.002 * allowed + 1e-3).all()
 
 
 def test_any_motion_can_be_stopped_and_what_is_left_passes_the_gate_again(rng):
@@ -275,7 +282,7 @@ def test_any_motion_can_be_stopped_and_what_is_left_passes_the_gate_again(rng):
         motion = planner.ptp(q_start, q_goal).trajectory
         for t in rng.uniform(0.0, motion.duration, 4):
             stop = brake(motion, t, planner.limits, dynamics=planner.dynamics)
-            assert (stop.jerk_peaks()[1] / planner.limits.qddd).max() <= 1.5
+            assert (stop.jerk_peaks()[1] / planner.limits.qddd).max() <= 1.05
             rest = resume_on_path(motion, stop.q[-1], planner.limits, (t, t + stop.duration))
             planner.check(rest, rest.q[0])
 
@@ -298,20 +305,32 @@ def ruckig_stop(speed, rate, max_rate, max_jerk):
     return stop.duration
 
 
-def test_a_speed_falls_to_zero_within_its_limits_as_early_as_they_allow(rng):
-    for _ in range(200):
-        max_rate, max_jerk = rng.uniform(0.5, 5.0), rng.uniform(1.0, 50.0)
-        rate = rng.uniform(-1.0, 1.0) * max_rate
-        speed = rng.uniform(0.01, 3.0) + max(0.0, -rate) * abs(rate) / (2 * max_jerk)
-        profile = SpeedProfile(speed, rate, max_rate, max_jerk)
-        t = np.linspace(0.0, profile.duration, 20001)
-        assert profile.speed(0.0) == pytest.approx(speed) and profile.rate(0.0) == rate
-        assert profile.speed(profile.duration) == pytest.approx(0.0, abs=1e-9)
-        assert profile.rate(profile.duration) == pytest.approx(0.0, abs=1e-9)
-        assert np.abs(profile.rate(t)).max() <= max_rate + 1e-9
-        assert np.abs(np.gradient(profile.rate(t), t)).max() <= max_jerk * (1 + 1e-6)
-        optimal = ruckig_stop(speed, rate, max_rate, max_jerk)
-        assert profile.duration == pytest.approx(optimal, abs=1e-6)
+def test_speeds_fall_to_zero_within_their_limits_as_early_as_they_allow(rng):
+    max_rate, max_jerk = rng.uniform(0.5, 5.0, 200), rng.uniform(1.0, 50.0, 200)
+    rate = rng.uniform(-1.0, 1.0, 200) * max_rate
+    lost = np.maximum(0.0, -rate) * np.abs(rate) / (2 * max_jerk)
+    speed = rng.uniform(0.01, 3.0, 200) + lost
+    profile = SpeedProfile(speed, rate, max_rate, max_jerk, max_jerk)
+    assert profile.is_possible.all()
+    t = profile.duration[:, None] * np.linspace(0.0, 1.0, 20001)
+    way, v, a, _ = profile.at(t)
+    np.testing.assert_allclose(v[:, 0], speed, atol=1e-12)
+    np.testing.assert_allclose(a[:, 0], rate, atol=1e-12)
+    np.testing.assert_allclose([v[:, -1], a[:, -1]], 0.0, atol=1e-9)
+    assert (np.abs(a).max(axis=1) <= max_rate + 1e-9).all()
+    step = t[:, 1:2]
+    np.testing.assert_allclose(np.diff(way) / step, (v[:, 1:] + v[:, :-1]) / 2, atol=1e-5)
+    np.testing.assert_allclose(np.diff(v) / step, (a[:, 1:] + a[:, :-1]) / 2, atol=2e-3)
+    assert (np.abs(np.diff(a) / step).max(axis=1) <= max_jerk * (1 + 1e-6)).all()
+    optimal = [ruckig_stop(*row) for row in zip(speed, rate, max_rate, max_jerk, strict=True)]
+    np.testing.assert_allclose(profile.duration, optimal, atol=1e-6)
+
+
+def test_the_jerk_at_the_end_of_a_stop_may_be_another_one():
+    profile = SpeedProfile(*np.array([[1.0], [0.3], [2.0], [40.0], [5.0]]))
+    _, v, a, jerk = profile.at(np.linspace(0.0, profile.duration[0], 1001))
+    assert a.min() >= -2.0 - 1e-9 and abs(v[-1]) < 1e-9 and abs(a[-1]) < 1e-9
+    assert jerk.min() == -40.0 and jerk.max() == 5.0
 
 
 @pytest.mark.parametrize('share', [0.01, 0.1, 0.3, 0.5, 0.9, 0.999])
@@ -346,22 +365,6 @@ def test_jitter_tells_median_tail_and_worst_of_the_ticks():
     )
 
 
-@pytest.mark.parametrize(('rise', 'fall'), [(0.1, 0.45), (0.25, 0.25), (0.45, 0.1)])
-def test_a_ramp_falls_from_one_to_zero_and_its_curves_are_derivatives_of_each_other(rise, fall):
-    ramp, u = Ramp(rise, fall), np.linspace(0.0, 1.0, 20001)
-    np.testing.assert_allclose(ramp.sigma([0.0, 1.0]), [1.0, 0.0], atol=1e-12)
-    np.testing.assert_allclose(ramp.rate([0.0, 1.0]), 0.0, atol=1e-12)
-    assert np.ptp(ramp.rate(u[(u >= rise) & (u <= 1 - fall)])) < 1e-9, 'even in between'
-    between = np.abs(u[:, None] - ramp.knots).min(axis=1) > 1e-3
-    for curve, slope in (
-        (ramp.advanced, ramp.sigma),
-        (ramp.sigma, ramp.rate),
-        (ramp.rate, ramp.curvature),
-    ):
-        numeric = np.gradient(curve(u), u, edge_order=2)
-        np.testing.assert_allclose(numeric[between], slope(u)[between], atol=1e-6)
-
-
 def time_optimal_chain():
     """Return a motion that is at its limits all the way, and the limits."""
     planner = MotionPlanner(MODEL, MOTION, Scene(-1.0, Tool(np.eye(4))))
@@ -377,12 +380,15 @@ def test_braking_a_time_optimal_motion_does_not_wait_for_its_end():
     """Where it brakes by itself it is followed."""
     motion, limits = time_optimal_chain()
     assert motion.duration > 1.2
+    durations = []
     for t in np.linspace(0.0, motion.duration, 60):
         stop = brake(motion, t, limits)
-        assert stop.duration < 0.65
+        durations.append(stop.duration)
+        assert stop.duration < 0.8
         _, _, qdd, qddd = stop.sample(stop.dense_times(1e-3))
         assert np.abs(qdd / limits.qdd).max() <= 1.01
-        assert np.abs(qddd / limits.qddd).max() <= 1.55
+        assert np.abs(qddd / limits.qddd).max() <= 1.05
+    assert np.mean(durations) < 0.5
 
 
 def test_braking_with_a_heavy_load_keeps_the_torque_of_the_joints(rng):
