@@ -5,7 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_loop_cell import LIFT, METHODS, MODEL, PLANNER, START, TCP, goal_of, miss, plan
+from closed_loop_cell import (
+    LIFT,
+    METHODS,
+    MODEL,
+    PLANNER,
+    START,
+    TCP,
+    goal_of,
+    loop_on,
+    miss,
+    plan,
+)
 
 from ur5_pick_place.control.loops import rollout
 from ur5_pick_place.control.loops.laws import Gradient, ResolvedRate
@@ -175,6 +186,28 @@ def test_a_change_from_a_steady_motion_keeps_the_direction(rng):
     for k in range(change.cycles):
         now = change.at(k).qd
         np.testing.assert_allclose(now, qd * (now[0] / qd[0]), atol=1e-12)
+
+
+def test_a_loop_checks_the_ramp_on_which_it_would_stop_and_not_its_chord(rng):
+    """A ramp from a state with acceleration bends up to 4 mrad off its chord."""
+    checked, farthest = [], 0.0
+    path = plan('resolved_rate')
+    loop = loop_on(
+        path, 'resolved_rate', why_blocked=lambda q: '' if checked.append(q) is None else 'x'
+    )
+    loop.tick(100.0, START, np.zeros(6), 1.0)
+    reference = loop._reference
+    for velocity in rng.uniform(-0.6, 0.6, (60, 6)):
+        loop._desired_velocity, loop._desired_until = velocity, np.inf
+        for _ in range(rng.integers(1, 12)):
+            loop._extend(reference, START)
+        ramp = reference.segment()[0]
+        q = ramp.sample(np.linspace(ramp.t[-2], ramp.t[-1], 40))[0]
+        a, b = checked[-1][:-1, None], checked[-1][1:, None]
+        share = ((q - a) * (b - a)).sum(axis=2) / ((b - a) ** 2).sum(axis=2).clip(1e-18)
+        away = np.abs(q - a - share.clip(0.0, 1.0)[..., None] * (b - a)).max(axis=2)
+        farthest = max(farthest, away.min(axis=0).max())
+    assert farthest < 5e-4
 
 
 @pytest.mark.parametrize('longest', [1, 5])

@@ -189,7 +189,7 @@ class ClosedLoop(StreamedLoop):
         if is_settled and self._follower.is_at_goal(q):
             self._desired_velocity = np.zeros(6)
         state, ramp = reference.propose(self._desired_velocity)
-        if reason := self._why_blocked(np.array([state.q, ramp.end.q])):
+        if reason := self._why_blocked(ramp.path):
             self._give_up(reason)
         else:
             reference.extend(state, ramp)

@@ -33,6 +33,8 @@ _TRIED = 16  # numbers of cycles looked at together
 _LEAST = 0.01  # fraction of the joint velocity limits, and m/s, that a motion may always use
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
+_STRAIGHT = 1e-4  # [rad]; a change that leaves its chord by more is swept piece by piece
+_BETWEEN = 4  # cycles between two ends of a piece
 _RECENT = 25  # advances; the longest of them is expected next
 _LONGEST_ADVANCE = 13  # cycles; joint_states further apart count as silent
 
@@ -136,6 +138,16 @@ class Change:
         state[1] = start.qd + (u - 2.0 * uu + uuu) * a0T + (3.0 * uu - 2.0 * uuu) * dv
         state[2] = ((1.0 - 4.0 * u + 3.0 * uu) * a0T + 6.0 * (u - uu) * dv) / T
         return State.of(state)
+
+    @property
+    def path(self) -> Array:
+        """Joints (n, 6) [rad] from start to end, whose chords are within 0.3 mrad of it."""
+        start, way = self.start.q, self.end.q - self.start.q
+        off = self.at(self.cycles // 3).q - start
+        off = off - (off @ way) / max(float(way @ way), _STILL) * way
+        step = _BETWEEN if np.abs(off).max() > _STRAIGHT else self.cycles
+        cycles = [*range(0, self.cycles, step), self.cycles]
+        return np.array([self.at(cycle).q for cycle in cycles])
 
 
 _CYCLES = np.arange(1.0, _MOST_CYCLES + 1.0)
