@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What clients put into the hand and let go, by its id; and what cannot be attached."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 pytest.importorskip('rclpy')
 
+from cycle_poses import SCENE
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
+from rclpy.serialization import serialize_message
 from scene_clients import ADD, APPEND, MOVE, REMOVE, Arm, thing
 from scene_clients import book as book
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import exp_se3
+from ur5_pick_place.nodes.scene.carried_part import CarriedPart, read_carried
+from ur5_pick_place.planning.scene.inertias import Load
 
 
 def test_detaching_no_name_detaches_all_even_what_has_none(book):
@@ -165,3 +172,15 @@ def test_what_is_let_go_in_a_scene_is_let_go_before_its_objects_change(book):
 def test_what_is_new_in_a_scene_can_be_attached_by_its_id(book):
     book.apply(changes(thing(ADD, 'box', 0.7), held=in_hand('box')))
     assert not book.world.objects and set(book.world.attached) == {'box'}
+
+
+@pytest.mark.parametrize('held', [None, exp_se3(np.array([0.0, 0.0, 0.02, 0.0, 0.0, 1.2]))])
+def test_the_planner_hears_how_the_part_is_held(held):
+    sent = []
+    publisher = SimpleNamespace(publish=sent.append)
+    node = SimpleNamespace(create_publisher=lambda *_arguments: publisher)
+    load = Load(0.08, np.array([0.0, 0.0, 0.145]), T_tcp_part=held)
+    CarriedPart(node, SCENE, '').publish(load)
+    _, part, _ = read_carried(serialize_message(sent[0]), SCENE.tool)
+    T_tcp_part = SCENE.part.T_tcp_part if held is None else held
+    np.testing.assert_allclose(part.T_tcp_part, T_tcp_part, atol=1e-9)

@@ -182,6 +182,8 @@ class Machine:
                 f'the arm is {away:.3f} rad from the start of the plan: plan again or ~/go_home'
             )
         self._check_first_grip()
+        if self.plan is not plan:
+            raise ExecutionError('the plan was dropped while it was checked: call ~/plan again')
         return self.start(RUN, self._run.cycle(plan))
 
     def go_home(self, poses: Poses) -> str:

@@ -179,15 +179,18 @@ class CyclePlanner:
         moved = {k: v for k, v in scene.world.objects.items() if digests[k] != plan.objects.get(k)}
         if not moved:
             return
-        arm = copy.copy(self.planner)
-        arm.set_scene(replace(scene, world=replace(scene.world, objects=moved)))
+        arm = copy.copy(self.planner)  # the rest of the scene is as it was
+        arm.set_scene(replace(scene, boxes=(), world=replace(scene.world, objects=moved)))
+        arms: dict[Load | None, MotionPlanner] = {None: arm}
         # Cycles, and stages of them, may be the same object.
-        stages = {id(s): s for stages in plan.cycles for s in stages if s.motion or s.retry}
+        stages = {id(s): s for stages in plan.cycles for s in stages}
         for stage in stages.values():
-            moving = self._arm(stage.is_carrying, stage.placed_parts, stage.part, arm)
-            for motion in (stage.motion, *stage.retry):
-                trajectory = motion.trajectory if motion else None
-                if trajectory and (why := moving.why_blocked(_path(trajectory))):
+            part = stage.part if stage.is_carrying else None
+            if part not in arms:
+                arms[part] = self._arm(True, (), part, arm)
+            moves = [(arms[part], stage.motion)] if stage.motion else []
+            for moving, motion in [*moves, *((arm, motion) for motion in stage.retry)]:
+                if why := moving.why_blocked(_path(motion.trajectory)):
                     raise PlanningError(
                         f'an object is in the way of stage {stage.name!r} since ~/plan: {why}; '
                         'plan again, or remove it'

@@ -111,6 +111,21 @@ def test_an_object_that_moved_while_a_plan_was_made_is_looked_at_before_the_run(
         own.check_unchanged(plan, POSES)
 
 
+def test_a_run_does_not_begin_after_a_stop_that_came_while_its_plan_was_checked(cycle_planner):
+    class Interrupted(CyclePlanner):
+        def check_unchanged(self, plan, poses):
+            super().check_unchanged(plan, poses)
+            machine.stop('stop requested')
+            machine.rearmed()
+
+    own = Interrupted(cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN)
+    machine = Machine(own, make_run(own), ObedientPort(Robot()), lambda event, **data: None)
+    machine.make_plan(POSES)
+    with pytest.raises(ExecutionError, match='dropped while it was checked: call ~/plan again'):
+        machine.start_run(POSES)
+    assert machine.job_name == ''
+
+
 def test_the_grip_pose_reached_is_the_taught_one(cycle_planner):
     plan, robot = cycle_planner.plan(POSES, HOME), Robot()
     robot.do(Job('run', make_run(cycle_planner).cycle(plan)), until=lambda r: r.outputs[16])
