@@ -26,6 +26,7 @@ from tf2_msgs.msg import TFMessage
 from ur5_pick_place.errors import UnknownFrame
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, link_pose
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
+from ur5_pick_place.nodes.driver.joint_listener import JointListener
 from ur5_pick_place.nodes.ik_service.requests import IkRequests
 from ur5_pick_place.nodes.messages.conversions import (
     matrix_to_pose,
@@ -33,6 +34,8 @@ from ur5_pick_place.nodes.messages.conversions import (
     pose_to_matrix,
     time_to_msg,
 )
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
 CONFIG = Path(__file__).parents[2] / 'config'
@@ -300,3 +303,22 @@ def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str
     found = pose_to_matrix(requests.poses(fk)[0].pose)
     expected = np.linalg.inv(T_frame) @ BASE @ forward(UR5, PICK)
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
+    frames, poll_group = cell.node._frames, PollGroup(cell.node, 10.0)
+    listener = JointListener(cell.node, JOINT_NAMES, lambda _: None, lambda _: None, poll_group)
+    listener.record_in(frames.joints)
+
+    def take(before: float, *publishers: bytes) -> None:
+        message = JointState(name=list(JOINT_NAMES), position=MOVED.tolist(), velocity=[0.0] * 6)
+        message.header.stamp = cell.stamp(before)
+        data = serialize_message(message)
+        listener._take([TakenMessage(data, 0, 0, publisher) for publisher in publishers])
+
+    take(-0.01, b'ours')
+    at = cell.now + 0.01
+    np.testing.assert_allclose(frames.arm_at(at)('wrist_3_link'), forward(UR5, MOVED), atol=1e-9)
+    take(-0.02, b'ours', b'another')
+    with pytest.raises(UnknownFrame, match='2 publishers send joint_states of this arm'):
+        frames.arm_at(at)('wrist_3_link')
