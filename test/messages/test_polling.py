@@ -27,7 +27,7 @@ from ur_msgs.msg import Digital, IOStates
 
 from ur5_pick_place.nodes.driver import driver_link, joint_listener
 from ur5_pick_place.nodes.driver.driver_link import DriverLink, LatchedTopic
-from ur5_pick_place.nodes.driver.joint_listener import JointListener
+from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
 from ur5_pick_place.nodes.driver.robot_io import RobotIo
 from ur5_pick_place.nodes.ros import bounded_reader
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
@@ -123,6 +123,29 @@ def test_joints_of_two_publishers_are_used_by_nobody_until_one_has_gone(talk, mo
     now.time += 0.2
     take(joints(np.zeros(6)))
     assert len(heard) == 2
+
+
+@pytest.mark.parametrize(
+    'numbers',
+    [
+        [(501, 21), (502, 22), (503, 23)],  # the other one has begun later,
+        [(21, 501), (22, 502)],  # or earlier,
+        [(7, 7), (8, 8)],  # or at once
+    ],
+)
+def test_where_no_publisher_is_given_two_are_told_apart_by_their_numbers(talk, numbers):
+    source, seen = OneSource(talk.node), []
+    for pair in [(number,) for number in range(1, 7)] if numbers[0][0] == 7 else []:
+        assert not source.problem(joints(np.zeros(6)), NAMES, b'', *pair)
+    for pair in numbers:
+        seen += [source.problem(joints(np.zeros(6)), NAMES, b'', number) for number in pair]
+    assert any('2 publishers send joint_states of this arm' in text for text in seen[:3])
+    assert all(seen[2:]) and not any('3 publishers' in text for text in seen)
+    alone = OneSource(talk.node)
+    for number in (5, 6, 9, 200):  # some are lost
+        assert not alone.problem(joints(np.zeros(6)), NAMES, b'', number)
+    for _ in range(3):
+        assert not OneSource(talk.node).problem(joints(np.zeros(6)), NAMES, b'', 0)
 
 
 @pytest.mark.parametrize('value', [np.nan, np.inf, -np.inf])

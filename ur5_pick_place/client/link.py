@@ -37,7 +37,7 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, to_seconds
-from ur5_pick_place.nodes.ros.distro import on_liveliness, publisher_of
+from ur5_pick_place.nodes.ros.distro import on_liveliness, origin_of
 from ur5_pick_place.nodes.ros.liveness import liveliness_qos
 from ur5_pick_place.nodes.ros.process import init_ros
 
@@ -166,7 +166,7 @@ class Link:
     def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
         names = self.received.joint_names
         if is_of_this_arm(message, names):
-            problem = self._source.problem(message, names, publisher_of(info))
+            problem = self._source.problem(message, names, *origin_of(info))
             self.received.on_joints(message, problem)
 
     def _wait_for_nodes(self, clients: 'dict[str, Client[Any, Any]]', deadline: float) -> None:

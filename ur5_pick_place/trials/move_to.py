@@ -34,7 +34,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     matrix_to_pose,
     pose_to_matrix,
 )
-from ur5_pick_place.nodes.ros.distro import publisher_of, read
+from ur5_pick_place.nodes.ros.distro import origin_of, read
 from ur5_pick_place.nodes.ros.process import start_ros
 from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
@@ -168,8 +168,7 @@ class MoveTo(Node):
     def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
         if is_of_this_arm(message, self._names):
             self._joints = message
-            publisher = publisher_of(info)
-            self._bad_joints = self._source.problem(message, self._names, publisher)
+            self._bad_joints = self._source.problem(message, self._names, *origin_of(info))
 
     def _call(self, client: Any, request: Any) -> Any:
         if not self._spin(client.service_is_ready, _SERVER_TIME):

@@ -41,7 +41,7 @@ from ur5_pick_place.nodes.messages.conversions import (
 )
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
 from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS
-from ur5_pick_place.nodes.ros.distro import count_servers, publisher_of
+from ur5_pick_place.nodes.ros.distro import count_servers, origin_of
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED, mismatches
@@ -249,7 +249,7 @@ class _Collector:
     def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
         if not is_of_this_arm(message, self._names):
             return
-        if problem := self._source.problem(message, self._names, publisher_of(info)):
+        if problem := self._source.problem(message, self._names, *origin_of(info)):
             self._seen.bad_joints = problem
             return
         try:

@@ -80,35 +80,51 @@ class OneSource:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._seen: dict[bytes, float] = {}  # steady time of the last message [s], by publisher
+        self._numbers: dict[bytes, int] = {}  # of the last message, where only it tells them apart
         self._problem, self._named = '', 0.0
 
-    def problem(self, state: JointState, names: Sequence[str], publisher: bytes) -> str:
+    def problem(
+        self, state: JointState, names: Sequence[str], publisher: bytes, number: int
+    ) -> str:
         """
         Return why the joints of a message that has just come are not to be used; '' if they are.
 
-        One without some of the joints is judged by its reader.
+        One without some of the joints is judged by its reader. `publisher` and `number` as in
+        `TakenMessage`.
 
         """
         if not all(name in state.name for name in names):
             return ''
         now = time.monotonic()
-        self._seen[publisher] = now
+        self._seen[publisher or self._by_number(number)] = now
         if len(self._seen) > 1:
             self._seen = {p: t for p, t in self._seen.items() if now - t < _GONE}
+            self._numbers = {p: n for p, n in self._numbers.items() if p in self._seen}
         if len(self._seen) < 2:
             self._problem = ''
         elif not self._problem or now - self._named > _GONE:  # a name may be known later
             self._problem, self._named = self._describe(), now
         return self._problem
 
+    def _by_number(self, number: int) -> bytes:
+        """Return a name for the publisher of a message: that whose last number is next below."""
+        if not number:
+            return b''
+        below = {p: last for p, last in self._numbers.items() if last < number}
+        publisher = max(below, key=below.__getitem__, default=b'from number %d on' % number)
+        self._numbers[publisher] = number
+        return publisher
+
     def _describe(self) -> str:
         names = {
             bytes(info.endpoint_gid): f'{info.node_namespace.rstrip("/")}/{info.node_name}'
             for info in self._node.get_publishers_info_by_topic(_TOPIC)
         }
-        found = ' and '.join(names.get(publisher, 'an unknown node') for publisher in self._seen)
+        known = [names[publisher] for publisher in self._seen if publisher in names]
+        found = ' and '.join(known if len(known) == len(self._seen) else names.values())
         return (
-            f'{len(self._seen)} publishers send joint_states of this arm, {found}: end all but '
+            f'{len(self._seen)} publishers send joint_states of this arm, '
+            f'{found or "unknown nodes"}: end all but '
             'one, or give each arm a ROS_DOMAIN_ID or a namespace of its own'
         )
 
@@ -159,7 +175,8 @@ class JointListener:
             state = self._reader.read(message.data)
             if state is not None and is_of_this_arm(state, self._names):
                 states.append(state)
-                problem = self._source.problem(state, self._names, message.publisher) or problem
+                origin = message.publisher, message.number
+                problem = self._source.problem(state, self._names, *origin) or problem
         if problem:
             if self._history is not None:
                 self._history.forget(problem)

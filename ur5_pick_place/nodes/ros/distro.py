@@ -200,6 +200,9 @@ def _taken(
             yield message
 
 
+_UNSUPPORTED = 2**64 - 1  # the number that stands for none
+
+
 class TakenMessage(NamedTuple):
     """
     A serialized message with its origin.
@@ -210,7 +213,9 @@ class TakenMessage(NamedTuple):
     received, published : int
         System time [ns].
     publisher : bytes
-        Identifies a publisher; empty where the middleware does not give it.
+        Identifies a publisher; empty where rclpy does not give it, as in Jazzy.
+    number : int
+        Increases with each message of a publisher; 0 where rclpy does not give it.
 
     """
 
@@ -218,6 +223,7 @@ class TakenMessage(NamedTuple):
     received: int
     published: int
     publisher: bytes
+    number: int = 0
 
 
 def take_with_info(
@@ -228,12 +234,18 @@ def take_with_info(
     for data, info in _taken(subscription, most, end):
         received = info.get('received_timestamp') or time.time_ns()
         published = info.get('source_timestamp') or received
-        taken.append(TakenMessage(data, received, published, publisher_of(info)))
+        taken.append(TakenMessage(data, received, published, *origin_of(info)))
     return taken
 
 
+def origin_of(info: Mapping[str, Any]) -> tuple[bytes, int]:
+    """Return publisher and number of a message, as in `TakenMessage`."""
+    number = info.get('publication_sequence_number') or 0
+    return publisher_of(info), number if number < _UNSUPPORTED else 0
+
+
 def publisher_of(info: Mapping[str, Any]) -> bytes:
-    """Return what identifies the publisher of a message; empty as in `TakenMessage`."""
+    """Return the publisher of a message, as in `TakenMessage`."""
     return bytes((info.get('publisher_gid') or {}).get('data', b''))
 
 
