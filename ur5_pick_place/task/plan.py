@@ -16,12 +16,7 @@ from ur5_pick_place.control.loops.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
-from ur5_pick_place.kinematics.transforms import (
-    T_BASE_LINK_BASE,
-    Array,
-    inverse_transform,
-    log_so3,
-)
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
@@ -43,11 +38,10 @@ from ur5_pick_place.task.pattern import (
 )
 from ur5_pick_place.task.place_names import HOME, is_part_place, taught_place
 from ur5_pick_place.task.places import CyclePlaces
-from ur5_pick_place.task.poses import Provenance, TaughtPose, converted
+from ur5_pick_place.task.poses import Provenance, TaughtPose, coincide, converted
 from ur5_pick_place.task.retract import retract_from_place
 from ur5_pick_place.task.stages import Stage
 
-_SAME_PLACE, _SAME_TURN = 1e-3, 0.02  # [m], [rad]
 _STEP = 0.02  # [s] between samples of a planned motion; the collision check sweeps between them
 
 SAME_POSE_IN_VAIN = 'the same pose published again changes nothing: call the service'
@@ -480,9 +474,7 @@ class CyclePlanner:
             for name in sorted(self.needed)
         }
         for one, other in combinations(filter(is_part_place, present), 2):
-            apart = inverse_transform(present[one].T_base_tcp) @ present[other].T_base_tcp
-            away, turned = np.linalg.norm(apart[:3, 3]), np.linalg.norm(log_so3(apart[:3, :3]))
-            if away < _SAME_PLACE and turned < _SAME_TURN:
+            if coincide(present[one], present[other]):
                 raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
         return present
 

@@ -9,11 +9,12 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.task.place_names import HOME
 
 _ROUNDING = 1e-6  # [m], and of the entries of a quaternion
+_SAME_PLACE, _SAME_TURN = 1e-3, 0.02  # [m], [rad]
 _NOISE = 5e-5  # [rad] of the encoders of an arm at rest
 _SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are written exactly
 
@@ -130,6 +131,13 @@ def is_same(kept: TaughtPose, taught: TaughtPose) -> bool:
         away = np.subtract(kept.joints, taught.joints) if kept.joints else np.inf
         return bool(np.abs(away).max() <= _NOISE)
     return bool(np.abs(np.subtract(kept.pose, taught.pose)).max() <= _ROUNDING)
+
+
+def coincide(one: TaughtPose, other: TaughtPose) -> bool:
+    """Return whether two places are one: at one spot, with the hand turned alike."""
+    apart = inverse_transform(one.T_base_tcp) @ other.T_base_tcp
+    away, turned = np.linalg.norm(apart[:3, 3]), np.linalg.norm(log_so3(apart[:3, :3]))
+    return bool(away < _SAME_PLACE and turned < _SAME_TURN)
 
 
 def changes(then: Provenance, now: Provenance) -> dict[str, list[Any]]:

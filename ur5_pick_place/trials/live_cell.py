@@ -21,8 +21,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
@@ -36,7 +34,7 @@ from ur5_pick_place.sim.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.task.cycle import Cycle
 from ur5_pick_place.task.place_names import HOME
-from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.poses import TaughtPose, coincide
 from ur5_pick_place.task.poses_file import PosesFile
 from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
 from ur5_pick_place.trials.cycle_demo import read_cycle
@@ -52,7 +50,6 @@ _RTF = (0.05, 5.0)
 _PARTS = (1, MAX_PARTS)
 _PORTS = (0, 65535)
 _ADDRESS = re.compile(r'http://\S+/\?token=\S+')
-_SAME_PLACE = 1e-3  # [m], as for ~/plan
 _TILTED = math.radians(10.0)  # of fingers that still grip the cube
 _START_TIME = 60.0  # [s] for the cockpit to serve its page
 _CHECK_PERIOD = 0.1  # [s] between two looks at the processes
@@ -157,8 +154,8 @@ def _poses_file(config: Path, ur_type: str, domain: int) -> Path:
 
 def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
     """Return the taught places, without start and target if they coincide, and a remark then."""
-    pair = [np.array(taught[name].pose[:3]) for name in ('start', 'target') if name in taught]
-    if len(pair) < 2 or np.linalg.norm(pair[0] - pair[1]) > _SAME_PLACE:
+    pair = [taught[name] for name in ('start', 'target') if name in taught]
+    if len(pair) < 2 or not coincide(*pair):
         return dict(taught), ''
     left = {name: pose for name, pose in taught.items() if name not in ('start', 'target')}
     return left, "start and target were the same place: both are taught anew, as the demo's"

@@ -128,8 +128,9 @@ def test_start_and_target_that_are_one_place_are_taught_anew():
     left, remark = live_cell._usable({**both, 'home': both['start']})
     assert set(left) == {'home'}
     assert 'start and target were the same place: both are taught anew' in remark
-    two = taught(T, tool_down(0.4, 0.2, 0.02, 0.0))
-    assert live_cell._usable(two) == (two, '')
+    for other in tool_down(0.4, 0.2, 0.02, 0.0), tool_down(0.4, 0.1, 0.02, 1.0):
+        two = taught(T, other)
+        assert live_cell._usable(two) == (two, '')
 
 
 @pytest.mark.parametrize(
