@@ -12,6 +12,7 @@ import pytest
 import yaml
 from calibration_files import SHIPPED, write
 
+from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list
 from ur5_pick_place.nodes.ros.distro import discovery, distro
@@ -93,6 +94,15 @@ def test_simulated_time_is_for_the_simulated_cell_alone():
         for spec in node_list(robot, CONFIG):
             if spec.executable != 'sim_driver':
                 assert spec.parameters['use_sim_time'] == (robot == 'sim')
+
+
+def test_the_simulated_cell_has_the_scene_file_of_the_planner():
+    for gripper, name in (('digital', 'scene_sim.yaml'), ('vacuum', 'scene_vacuum.yaml')):
+        for spec in node_list('sim', CONFIG, gripper=gripper):
+            found = {}
+            for path in spec.parameter_files:
+                found |= read_parameters(path)
+            assert found['scene_file'] == name, spec.executable
 
 
 def test_the_users_parameters_are_read_last():
