@@ -84,7 +84,7 @@ def test_every_make_target_exists(page):
 @pytest.mark.parametrize('page', NAMING)
 def test_every_path_into_the_tree_exists(page):
     roots = '|'.join(p.name for p in (REPO / 'ur5_pick_place').iterdir() if p.is_dir())
-    named = re.findall(rf'(?<![\w/.])((?:{roots}|test)/[\w/]+\.py)', text_of(page))
+    named = re.findall(rf'(?<![\w/.])((?:{roots}|test)/[\w/]+\.pyx?)', text_of(page))
     for path in named:
         assert (REPO / 'ur5_pick_place' / path).exists() or (REPO / path).exists(), path
 
