@@ -116,6 +116,27 @@ def test_every_stop_brings_the_arm_to_rest_without_a_step_back(how):
 
 
 @pytest.mark.parametrize('mode', ['restart', 'splice'])
+@pytest.mark.parametrize('ur_type', ['ur5', 'ur5e'], ids=['125 Hz', '500 Hz'])
+def test_a_stop_keeps_the_acceleration_whichever_cycle_takes_it(ur_type, mode, rng):
+    cell = InProcessCell(
+        {'trajectory_replacement': mode, 'ur_type': ur_type, 'arrival_jitter': 2}
+    )
+    cell.teach(*default_spots(ur_type))
+    for share in (0.2, 0.35, 0.5, 0.65):
+        ends = []
+        motion = cell.station.planner.ptp(cell.q, cell.q + SWING - HOME).trajectory
+        cell.manager.start(motion, ends.append)
+        cell.wait(share * motion.duration + rng.uniform(0.0, 0.02))
+        sent = commands_of(cell)
+        cell.wait(0.05)
+        cell.stop()
+        cell.wait(1.5)
+        accelerations = np.diff(sent, 2, axis=0) / cell.driver.period**2
+        assert ends and np.abs(accelerations).max() < 1.2 * 10.0, 'the limit is 10 rad/s2'
+        assert cell.rearm().ok
+
+
+@pytest.mark.parametrize('mode', ['restart', 'splice'])
 @pytest.mark.parametrize('slider', [0.25, 0.4, 0.5, 0.8])
 def test_a_stop_at_any_slider_steps_neither_ahead_nor_back(slider, mode):
     cell, ends = ready_cell(trajectory_replacement=mode), []

@@ -60,6 +60,10 @@ class Goal:
         The robot's at that stamp.
     progress : tuple of float
         Stamp [s], and the time in the trajectory [s] that the controller reported for it.
+    replaced : ndarray, shape (n,), optional
+        When the controller passes the points of the motion that it replaces [s].
+    waits : int
+        How often its stop has waited for a better moment.
     is_accepted, has_arrived : bool
         As the controller reports; the measured joints decide.
     began_late : bool
@@ -88,6 +92,8 @@ class Goal:
     speed_scaling: float
     progress: tuple[float, float]
     prepared: Any
+    replaced: Array | None = None
+    waits: int = 0
     is_accepted: bool = False
     has_arrived: bool = False
     began_late: bool = False
@@ -183,6 +189,15 @@ class Controller(Protocol):
 
     def prepare(self, trajectory: Trajectory) -> Any:
         """Return what is sent for a trajectory, for `Goal.prepared`; may take long."""
+        ...
+
+    def may_replace(self, points: Array, stamp: float) -> bool:
+        """
+        Return whether a motion may now replace one that passes its points at stamps (n,) [s].
+
+        `stamp` is that of the latest joints [s].
+
+        """
         ...
 
     def send(self, goal: Goal, listener: GoalListener) -> None:

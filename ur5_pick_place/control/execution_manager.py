@@ -18,11 +18,14 @@ from ur5_pick_place.control.path_ahead import path_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
+
+_WAITS = 3  # messages of the joints for which a stop waits for a better moment to begin
 
 
 class ExecutionManager:
@@ -75,7 +78,7 @@ class ExecutionManager:
         self._lock = threading.RLock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
-        self._pause = ''  # why a motion is to stop that waits for recent joints
+        self._pause = ''  # why a motion is to stop that waits for the next joints
         self._latch = StopLatch(
             controller, status, clock, lambda seconds: self._admission.stop_progress(seconds)
         )
@@ -220,7 +223,12 @@ class ExecutionManager:
         if braking is None or blocked:
             goal.stop_reason, goal.is_canceled = reason + blocked, True
             return
-        self._send(braking, goal.on_end, None, self.status.stamp).stop_reason = reason
+        stamp, scaling = self.status.stamp, self.status.speed_scaling
+        points = stamp + (goal.trajectory.t - goal.time_at(stamp, scaling)) / scaling
+        if not is_near and goal.waits < _WAITS and not self._controller.may_replace(points, stamp):
+            goal.waits, self._pause = goal.waits + 1, reason
+            return
+        self._send(braking, goal.on_end, None, stamp, points).stop_reason = reason
 
     @locked
     def fail(self, reason: str) -> None:
@@ -369,7 +377,7 @@ class ExecutionManager:
         goal = self._goal
         if goal and goal.is_braking:
             goal.is_canceled = ends_braking(goal, self.status, self._clock())
-        is_braking = bool((goal and goal.is_braking) or self._stream)
+        is_braking = bool((goal and (goal.is_braking or self._pause)) or self._stream)
         if is_braking and not self._admission.foreign_goal:
             self._latch.end_motion(False)
             return
@@ -380,14 +388,21 @@ class ExecutionManager:
             self._controller.cancel()
 
     def _send(
-        self, trajectory: Trajectory, on_end: OnOutcome, prepared: Any, begin: float = 0.0
+        self,
+        trajectory: Trajectory,
+        on_end: OnOutcome,
+        prepared: Any,
+        begin: float = 0.0,
+        replaced: Array | None = None,
     ) -> Goal:
         """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
         stamp = self.status.stamp  # under load /clock arrives later than the joints
         wait = 0.0 if self._replaces else transfer_time(trajectory)
         monitor = MotionMonitor(trajectory, self._tracking, stamp, wait)
         now, scaling, progress = self._clock(), self.status.speed_scaling, (stamp, 0.0)
-        goal = Goal(trajectory, monitor, on_end, now, begin, scaling, progress, prepared)
+        goal = Goal(
+            trajectory, monitor, on_end, now, begin, scaling, progress, prepared, replaced
+        )
         self._goal = goal
         self._own.record_sent(goal.id, goal.sent)
         self._foreign.stillness.forget()

@@ -11,7 +11,7 @@ from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of
-from ur5_pick_place.control.loops.splicing import next_segment
+from ur5_pick_place.control.loops.splicing import gap_form, has_gap, next_segment
 from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
@@ -81,10 +81,19 @@ class ControllerPort:
     def prepare(self, trajectory: Trajectory) -> None:
         """Do nothing: a trajectory is sent as it is."""
 
+    def may_replace(self, points: Array, stamp: float) -> bool:
+        splices = self._controller.splices
+        return not splices or has_gap(points, self._arrival, self._driver.period)
+
     def send(self, goal: Goal, listener: GoalListener) -> None:
         self.motions += 1
-        sent = self._begun(goal.segment) if goal.begin > 0.0 else (goal.trajectory, 0.0)
-        command = _command(self._driver.joint_names, *sent)
+        motion, stamp, passed = goal.trajectory, 0.0, 0.0
+        if goal.replaced is not None and self._controller.splices:
+            period = self._driver.period
+            stamp, passed = gap_form(goal.segment, goal.replaced, self._arrival, period)
+        elif goal.begin > 0.0:
+            motion, stamp = next_segment(goal.segment, self._arrival)
+        command = _command(self._driver.joint_names, motion, stamp, passed)
         self._driver.link.to_driver.send(
             lambda: self._start(goal, command, listener), self._driver.time, reliable=True
         )
@@ -109,10 +118,6 @@ class ControllerPort:
 
     def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         """Do nothing: no other controller is ever active in process."""
-
-    def _begun(self, segment: TrajectorySegment) -> tuple[Trajectory, float]:
-        """Return the trajectory to send for a segment, and its stamp [s]; 0 = without a stamp."""
-        return next_segment(segment, self._arrival, self._controller.splices)
 
     @property
     def _arrival(self) -> float:
@@ -164,8 +169,10 @@ class ControllerPort:
         listener.on_answer(goal, True)
 
 
-def _command(names: Sequence[str], motion: Trajectory, begin: float) -> TrajectoryCommand:
-    rows = zip(motion.t, motion.q, motion.qd, motion.qdd, strict=True)
+def _command(
+    names: Sequence[str], motion: Trajectory, begin: float, passed: float = 0.0
+) -> TrajectoryCommand:
+    rows = zip((motion.t - passed).round(9), motion.q, motion.qd, motion.qdd, strict=True)
     return TrajectoryCommand(names, [Waypoint(*row) for row in rows], begin)
 
 

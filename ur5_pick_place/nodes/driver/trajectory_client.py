@@ -21,7 +21,7 @@ from ur5_pick_place.control.admission import IsWanted
 from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
-from ur5_pick_place.control.loops.splicing import next_segment
+from ur5_pick_place.control.loops.splicing import gap_form, has_gap, next_segment
 from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
@@ -252,6 +252,10 @@ class _TrajectoryController:
     def prepare(self, trajectory: Trajectory) -> JointTrajectory:
         return trajectory_to_msg(trajectory, self._joint_names)
 
+    def may_replace(self, points: Array, stamp: float) -> bool:
+        splices = bool(self._replacement.why_no_stream)
+        return not splices or has_gap(points, self._arrival(stamp), self._cycle)
+
     def send(self, goal: Goal, listener: GoalListener) -> None:
         request = self._request(goal)
         reply = self._client.send_goal_async(
@@ -264,7 +268,9 @@ class _TrajectoryController:
             self._sent_goal.publish(request.trajectory)
 
     def _request(self, goal: Goal) -> FollowJointTrajectory.Goal:
-        trajectory = self._begun(goal.segment) if goal.begin > 0.0 else goal.prepared
+        trajectory = goal.prepared
+        if goal.begin > 0.0:
+            trajectory = self._begun(goal.segment, goal.replaced)
         request = FollowJointTrajectory.Goal(trajectory=trajectory)
         # Passthrough has no path tolerance, and takes a velocity tolerance of 0 literally: any
         # motion left at the end would abort the goal. Our own monitor proves the arrival.
@@ -288,16 +294,25 @@ class _TrajectoryController:
     def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         self._goals.stop_other_motion(stop_progress)
 
-    def _begun(self, segment: TrajectorySegment) -> JointTrajectory:
-        """Return the message of a motion that began at a stamp."""
-        # The controller's cycles are in step with the stamps of joint_states.
-        wait = self._clock.now().nanoseconds * 1e-9 + _LINK - segment.stamp
-        arrival = segment.stamp + self._cycle * math.ceil(wait / self._cycle)
-        splices = bool(self._replacement.why_no_stream)  # as far as is known
-        trajectory, stamp = next_segment(segment, arrival, splices)
-        message = trajectory_to_msg(trajectory, self._joint_names)
+    def _begun(
+        self, segment: TrajectorySegment, replaced: Array | None = None
+    ) -> JointTrajectory:
+        """Return the message of a motion that began at a stamp; `replaced` as in `Goal`."""
+        arrival = self._arrival(segment.stamp)
+        trajectory, passed = segment.trajectory, 0.0
+        if replaced is not None and self._replacement.why_no_stream:  # it splices
+            stamp, passed = gap_form(segment, replaced, arrival, self._cycle)
+        else:
+            trajectory, stamp = next_segment(segment, arrival)
+        message = trajectory_to_msg(trajectory, self._joint_names, passed)
         message.header.stamp = time_to_msg(stamp)
         return message
+
+    def _arrival(self, stamp: float) -> float:
+        """Return the first cycle [s] that may take what is sent now; `stamp` is that of one."""
+        # The controller's cycles are in step with the stamps of joint_states.
+        wait = self._clock.now().nanoseconds * 1e-9 + _LINK - stamp
+        return stamp + self._cycle * math.ceil(wait / self._cycle)
 
     def _report_feedback(
         self, goal: Goal, feedback: FollowJointTrajectory.Feedback, listener: GoalListener

@@ -284,8 +284,10 @@ def _rows(values: 'Sequence[array[float]]', field: str, n: int) -> Array:
     return np.frombuffer(b''.join(values)).reshape(-1, n)
 
 
-def trajectory_to_msg(trajectory: Trajectory, names: Sequence[str]) -> JointTrajectory:
-    """Return a trajectory message that starts on arrival."""
+def trajectory_to_msg(
+    trajectory: Trajectory, names: Sequence[str], passed: float = 0.0
+) -> JointTrajectory:
+    """Return a trajectory message that starts on arrival, `passed` [s] after its first point."""
     message = JointTrajectory(joint_names=list(names))
     message.points = [
         JointTrajectoryPoint(
@@ -295,7 +297,7 @@ def trajectory_to_msg(trajectory: Trajectory, names: Sequence[str]) -> JointTraj
             time_from_start=duration_to_msg(t),
         )
         for t, q, qd, qdd in zip(
-            trajectory.t, trajectory.q, trajectory.qd, trajectory.qdd, strict=True
+            trajectory.t - passed, trajectory.q, trajectory.qd, trajectory.qdd, strict=True
         )
     ]
     return message
