@@ -129,8 +129,7 @@ class NodeProcesses:
         group: dict[str, Any] = {'process_group': 0} if sys.version_info >= (3, 11) else {}
         with self._log(spec.executable).open('wb') as log:
             return subprocess.Popen(
-                # The kernel kills the node with this process, even if that is killed.
-                ['setpriv', '--pdeathsig', 'KILL', _find(spec.executable), *spec.arguments()],
+                [*_child_of(os.getpid()), _find(spec.executable), *spec.arguments()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -207,6 +206,17 @@ class NodeProcesses:
         if not lines:
             return '; it logged nothing'
         return '; its last log lines:' + ''.join(f'\n    {line}' for line in lines[-_TAIL:])
+
+
+def _child_of(parent: int) -> list[str]:
+    """
+    Return the words before a command that let the kernel kill it with process `parent`.
+
+    The shell ends a command whose parent was killed before the kernel was asked.
+
+    """
+    check = f'[ $PPID = {parent} ] && exec "$@"'
+    return ['setpriv', '--pdeathsig', 'KILL', 'sh', '-c', check, 'sh']
 
 
 def _find(executable: str) -> str:
