@@ -33,7 +33,7 @@ setup(
     package_data={
         f'{NAME}.sim': ['*.xml'],
         f'{NAME}.trials': ['*.html'],
-        f'{NAME}.kinematics': ['*.pyi', '*.pyx'],
+        f'{NAME}.kinematics': ['*.json', '*.pyi', '*.pyx'],
     },
     ext_modules=cythonize([IK], build_dir='build/cython', quiet=True),
     install_requires=['setuptools'],

@@ -30,7 +30,7 @@ from ur5_pick_place.cockpit.panel import event_text, solutions_html
 from ur5_pick_place.cockpit.places import pose_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, link_frames, link_pose, load_model
-from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
+from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
 from ur5_pick_place.kinematics.forward import LINK_NAMES
 from ur5_pick_place.nodes.driver.joint_listener import Joints
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile
@@ -133,19 +133,14 @@ def test_of_two_browsers_that_hold_a_button_the_first_one_jogs() -> None:
 
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)
-def test_the_drawn_arm_lies_within_its_collision_bodies(ur_type) -> None:
+def test_the_drawn_arm_is_its_collision_bodies(ur_type) -> None:
     model = load_model(ur_type)
-    meshes, bodies = arm_meshes(model), arm_cylinders(model)
+    meshes, bodies = arm_meshes(model), arm_bodies(model)
     assert {mesh.link for mesh in meshes} == set(range(len(LINKS)))
-    for mesh in meshes:
-        inside = np.zeros(len(mesh.vertices), dtype=bool)
-        for body in bodies:
-            if body.link == mesh.link:
-                T = np.linalg.inv(body.T_link_cylinder)
-                p = mesh.vertices @ T[:3, :3].T + T[:3, 3]
-                near = np.hypot(p[:, 0], p[:, 1]) < body.radius + 1e-6
-                inside |= near & (np.abs(p[:, 2]) < body.length / 2 + 1e-6)
-        assert inside.all()
+    for mesh, body in zip(meshes, bodies, strict=True):
+        assert mesh.link == body.link
+        corners = {tuple(vertex) for vertex in body.vertices}
+        assert corners == {tuple(vertex) for vertex in mesh.vertices}
 
 
 def urdf(folder: Path, xyz: str = '0 0 0') -> str:

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import coal
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import ConvexHull
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
+from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies, bodies_apart
 from ur5_pick_place.planning.scene.scene import Scene
 
 Array = NDArray[np.float64]
@@ -170,13 +171,25 @@ def follow_all(curves: list[Callable[[Array], Array]], q_start: Array) -> list[F
     ]
 
 
+def convex(vertices: Array) -> coal.Convex:
+    hull = ConvexHull(vertices)
+    points, triangles = coal.StdVec_Vec3s(), coal.StdVec_Triangle()
+    for vertex in vertices:
+        points.append(np.array(vertex))
+    for corners, plane in zip(hull.simplices, hull.equations, strict=True):
+        a, b, c = vertices[corners]
+        outward = np.cross(b - a, c - a) @ plane[:3] > 0
+        triangles.append(coal.Triangle(*map(int, corners if outward else corners[::-1])))
+    return coal.Convex(points, triangles)
+
+
 class Surroundings:
     """Clearances of a UR5 in a scene with a table and no boxes."""
 
     def __init__(self, scene: Scene) -> None:
         self._bodies = [
-            (LINKS[c.link], c.link, c.T_link_cylinder, coal.Cylinder(c.radius, c.length))
-            for c in arm_cylinders(load_model('ur5'))
+            (LINKS[body.link], body.link, np.eye(4), convex(body.vertices))
+            for body in arm_bodies(load_model('ur5'))
         ]
         self._bodies += [(b.name, 6, b.T_tool_box, coal.Box(*b.size)) for b in scene.tool.shapes]
         self._radii = np.array([self._radius(shape) for *_, shape in self._bodies])
@@ -187,7 +200,7 @@ class Surroundings:
             if link_a < link_b
             and (
                 name_b not in LINKS
-                or (link_b - link_a > 1 and (link_a, link_b) not in ((0, 2), (4, 6)))
+                or (link_b - link_a > 1 and (a, b) not in bodies_apart(load_model('ur5')))
             )
         ]
         # Far larger than the arm, so that how deep something is in it is measured upwards.
@@ -196,8 +209,8 @@ class Surroundings:
 
     @staticmethod
     def _radius(shape: coal.ShapeBase) -> float:
-        if isinstance(shape, coal.Cylinder):
-            return float(np.hypot(shape.radius, shape.halfLength))
+        if isinstance(shape, coal.Convex):
+            return float(np.linalg.norm(shape.points(), axis=1).max())
         return float(np.linalg.norm(shape.halfSide))
 
     def near(self, q: Array, margin: float) -> dict[frozenset[str], float]:

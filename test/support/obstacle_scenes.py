@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from solids import SCENE, UR5, Array, box_distance, box_surface
+from solids import SCENE, UR5, Array, box_distance, box_surface, of_hull
 
 from ur5_pick_place.kinematics import inverse, link_frames
-from ur5_pick_place.kinematics.arm_shapes import arm_cylinders
+from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.planning.collision.collision import CollisionModel, collision_model
 from ur5_pick_place.planning.scene.scene import Box, Scene
 from ur5_pick_place.planning.scene.shapes import Cylinder
@@ -154,13 +154,8 @@ def clearance(scene: Scene, q: Array, rng) -> float:
     """
     frames, nearest = FLIP @ link_frames(UR5, q), np.inf
     parts = []
-    for c in arm_cylinders(UR5):
-        angle, z, full = rng.uniform(0, 2 * np.pi, 120), rng.uniform(-1, 1, 120), rng.random(120)
-        ends = rng.random(120) < 0.3
-        r = c.radius * np.where(ends, np.sqrt(full), 1.0)
-        z = c.length / 2 * np.where(ends, np.sign(z), z)
-        points = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
-        parts.append((c.link, c.T_link_cylinder, points))
+    for body in arm_bodies(UR5):
+        parts.append((body.link, np.eye(4), of_hull(rng, body.vertices, points=60).surface))
     for tool in scene.tool.shapes:
         parts.append((6, tool.T_tool_box, box_surface(rng, tool.size / 2, 60)))
     if scene.carried:

@@ -20,11 +20,17 @@ POINTS = 150  # on each body and shape
 
 @dataclass
 class Solid:
-    """A shape of the test's own: signed distance (n,) of points (n, 3), points on its surface."""
+    """
+    A shape of the test's own: signed distance (n,) of points (n, 3), points on its surface.
+
+    `bound`, of a hull, is a lower bound of the distance.
+
+    """
 
     shape: Shape
     distance: Callable[[Array], Array]
     surface: Array
+    bound: Callable[[Array], Array] | None = None
 
 
 def box_distance(points: Array, half: Array) -> Array:
@@ -98,33 +104,44 @@ def cone(rng) -> Solid:
 
 def polyhedron(rng) -> Solid:
     """A convex mesh, its triangles turned at random."""
-    corners = rng.uniform(-0.15, 0.15, (int(rng.integers(4, 12)), 3))
+    return of_hull(rng, rng.uniform(-0.15, 0.15, (int(rng.integers(4, 12)), 3)))
+
+
+def of_hull(rng, corners: Array, exact_to: float = np.inf, points: int = POINTS) -> Solid:
+    """The hull of points; beyond `exact_to` [m] its distance is a lower bound."""
     hull = ConvexHull(corners)
     triangles = np.array([rng.permutation(t) for t in hull.simplices])
     abc = corners[hull.simplices]
-    weights = rng.dirichlet([1, 1, 1], (POINTS // len(abc) + 1, len(abc)))
+    weights = rng.dirichlet([1, 1, 1], (points // len(abc) + 1, len(abc)))
     surface = np.einsum('ktc,tcx->ktx', weights, abc).reshape(-1, 3)
 
+    def bound(p: Array) -> Array:
+        return np.asarray((p @ hull.equations[:, :3].T + hull.equations[:, 3]).max(axis=1))
+
     def distance(p: Array) -> Array:
-        inside = (p @ hull.equations[:, :3].T + hull.equations[:, 3]).max(axis=1)
-        outside = np.min([triangle_distance(p, *t) for t in abc], axis=0)
-        return np.where(inside < 0, inside, outside)
+        found = bound(p)
+        outside = (found > 0) & (found < exact_to)
+        if outside.any():
+            found[outside] = triangle_distances(p[outside], abc).min(axis=1)
+        return found
 
-    return Solid(Mesh(corners, triangles), distance, surface)
+    everywhere = np.vstack([surface, corners[hull.vertices]])
+    return Solid(Mesh(corners, triangles), distance, everywhere, bound)
 
 
-def triangle_distance(p: Array, a: Array, b: Array, c: Array) -> Array:
-    """Distance of points from a triangle: to its face where they are over it, else its edges."""
+def triangle_distances(p: Array, corners: Array) -> Array:
+    """Distances (n, m) of points from triangles (m, 3, 3): to faces below them, else to edges."""
+    a, b, c = corners.transpose(1, 0, 2)
     normal = np.cross(b - a, c - a)
-    normal /= np.linalg.norm(normal)
-    edges = ((a, b), (b, c), (c, a))
-    over = np.all([(p - s) @ np.cross(normal, e - s) >= 0 for s, e in edges], axis=0)
-    along = [np.clip((p - s) @ (e - s) / ((e - s) @ (e - s)), 0, 1)[:, None] for s, e in edges]
-    rims = [
-        np.linalg.norm(p - s - t * (e - s), axis=1)
-        for t, (s, e) in zip(along, edges, strict=True)
-    ]
-    return np.where(over, np.abs((p - a) @ normal), np.min(rims, axis=0))
+    normal /= np.linalg.norm(normal, axis=1)[:, None]
+    over, rims = np.ones((len(p), len(corners)), dtype=bool), []
+    for start, end in ((a, b), (b, c), (c, a)):
+        away, edge = p[:, None] - start, end - start
+        over &= np.einsum('nmi,mi->nm', away, np.cross(normal, edge)) >= 0
+        along = np.einsum('nmi,mi->nm', away, edge) / np.einsum('mi,mi->m', edge, edge)
+        rims.append(np.linalg.norm(away - np.clip(along, 0, 1)[..., None] * edge, axis=2))
+    height = np.abs(np.einsum('nmi,mi->nm', p[:, None] - a, normal))
+    return np.where(over, height, np.min(rims, axis=0))
 
 
 BOX_TRIANGLES = ConvexHull(np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T).simplices

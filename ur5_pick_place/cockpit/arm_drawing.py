@@ -9,17 +9,12 @@ import trimesh
 from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
-from ur5_pick_place.kinematics.arm_shapes import LINKS, Cylinder, arm_cylinders
+from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.kinematics.transforms import Array
 
 Colour = tuple[int, int, int]
 
 METAL: Colour = (198, 202, 206)
-BLUE: Colour = (88, 142, 196)
-_SIDES = 40
-_CHAMFER = 0.12  # of the radius
-_LID = 0.35  # of the radius: height of the blue lid of a joint's housing
-_TUBE = 1.9  # length over diameter above which a cylinder is a tube, which has no lids
 
 
 @dataclass(frozen=True)
@@ -45,35 +40,9 @@ class LinkMesh:
 
 
 def arm_meshes(model: Model) -> list[LinkMesh]:
-    """Return the meshes of an arm: its housings and tubes, and blue lids on the joints."""
-    parts: dict[tuple[int, Colour], list[trimesh.Trimesh]] = {}
-    for cylinder in arm_cylinders(model):
-        for colour, mesh in _drawn(cylinder):
-            mesh.apply_transform(cylinder.T_link_cylinder)
-            parts.setdefault((cylinder.link, colour), []).append(mesh)
+    """Return the meshes of an arm, one for each of its collision bodies."""
     meshes = []
-    for (link, colour), pieces in parts.items():
-        whole: Any = trimesh.util.concatenate(pieces)
-        meshes.append(LinkMesh(link, np.array(whole.vertices), np.array(whole.faces), colour))
+    for body in arm_bodies(model):
+        hull: Any = trimesh.convex.convex_hull(body.vertices)
+        meshes.append(LinkMesh(body.link, np.array(hull.vertices), np.array(hull.faces), METAL))
     return meshes
-
-
-def _drawn(cylinder: Cylinder) -> list[tuple[Colour, trimesh.Trimesh]]:
-    """Return a cylinder about its own axis, with lids where it is a joint's housing."""
-    r, half = cylinder.radius, cylinder.length / 2
-    is_tube = cylinder.length > _TUBE * 2 * r or LINKS[cylinder.link] == 'base'
-    if is_tube:
-        return [(METAL, _turned(0.92 * r, -half, half))]
-    lid = min(_LID * r, 0.4 * half)
-    return [
-        (METAL, _turned(0.97 * r, -half + lid, half - lid)),
-        (BLUE, _turned(r, half - lid, half)),
-        (BLUE, _turned(r, -half, -half + lid)),
-    ]
-
-
-def _turned(r: float, low: float, high: float) -> trimesh.Trimesh:
-    """Return a solid of revolution about z from `low` to `high`, with chamfered edges."""
-    c = min(_CHAMFER * r, 0.4 * (high - low))
-    outline = [(0.0, low), (r - c, low), (r, low + c), (r, high - c), (r - c, high), (0.0, high)]
-    return trimesh.creation.revolve(np.array(outline), sections=_SIDES)

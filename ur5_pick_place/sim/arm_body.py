@@ -3,40 +3,33 @@
 The arm of the cell's MuJoCo model, of any UR type.
 
 `cell.xml` draws a ur5. For another type its lengths, masses, servos and housings are replaced: DH
-table, inertias and torque limits are the published ones, and the housings are cylinders.
+table, inertias and torque limits are the published ones, and the housings are convex polytopes.
 
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, load_model
-from ur5_pick_place.kinematics.arm_shapes import Cylinder, arm_cylinders
+from ur5_pick_place.kinematics.arm_shapes import LinkBody, arm_bodies
 from ur5_pick_place.kinematics.link_inertias import LinkInertia, link_inertias
-from ur5_pick_place.kinematics.transforms import Array
 
 DRAWN_ARM = 'ur5'
 """The type that `cell.xml` draws."""
 
-_CAP = 0.007  # [m] length of the blue cap at the end of a housing
-_CAP_RADIUS = 0.92  # of that of its housing
-# Collision cylinders enclose a bent tube; drawn it is thinner than the housings at its ends.
-_TUBE_RADIUS = 0.8
 _CAMERA_HEIGHT = 0.514  # [m] of the ur5's elbow at home, which the camera's distance suits
 
 
 def replace_arm(cell: ElementTree.Element, arm: Model) -> None:
     """Replace the ur5 of a cell by another arm."""
-    cylinders = arm_cylinders(arm)
     base = child(cell, "worldbody/body[@name='base']")
-    _replace_housings(base, [c for c in cylinders if c.link == 0])
+    frames = [base, *(child(base, f".//body[@name='frame_{i}']") for i in range(1, 7))]
     for i, inertia in enumerate(link_inertias(arm.name), start=1):
-        frame = child(base, f".//body[@name='frame_{i}']")
-        frame.set('pos', _text(arm.a[i - 1], 0.0, arm.d[i - 1]))
-        _replace_inertia(child(frame, 'inertial'), inertia)
-        _replace_housings(frame, [c for c in cylinders if c.link == i])
+        frames[i].set('pos', _text(arm.a[i - 1], 0.0, arm.d[i - 1]))
+        _replace_inertia(child(frames[i], 'inertial'), inertia)
+    _replace_housings(child(cell, 'asset'), frames, arm_bodies(arm))
     _replace_servos(cell, arm)
     _move_camera_away(cell, arm)
 
@@ -55,32 +48,17 @@ def _replace_inertia(inertial: ElementTree.Element, link: LinkInertia) -> None:
     inertial.set('fullinertia', _text(*link.moments, *link.products))
 
 
-def _replace_housings(body: ElementTree.Element, cylinders: Iterable[Cylinder]) -> None:
-    for geom in body.findall('geom'):
-        body.remove(geom)
-    for cylinder in cylinders:
-        for geom in _housing(cylinder):
-            body.insert(0, geom)
-
-
-def _housing(cylinder: Cylinder) -> list[ElementTree.Element]:
-    """Return a cylinder's shapes: a tube along its link, or a housing, capped on links 1 to 5."""
-    centre, axis = cylinder.T_link_cylinder[:3, 3], cylinder.T_link_cylinder[:3, 2]
-    begin, end = (centre + side * cylinder.length / 2 * axis for side in (-1.0, 1.0))
-    if abs(axis[0]) > 0.5:
-        return [_geom(begin, end, _TUBE_RADIUS * cylinder.radius, material='alloy')]
-    if cylinder.link == 0 or cylinder.link == 6:
-        return [_geom(begin, end, cylinder.radius)]
-    cap = end - _CAP * axis
-    return [
-        _geom(begin, cap, cylinder.radius),
-        _geom(cap, end, _CAP_RADIUS * cylinder.radius, **{'class': 'cap'}),
-    ]
-
-
-def _geom(begin: Array, end: Array, radius: float, **more: str) -> ElementTree.Element:
-    size = {'fromto': _text(*begin, *end), 'size': _text(radius)}
-    return ElementTree.Element('geom', {**size, **more})
+def _replace_housings(
+    assets: ElementTree.Element, frames: Sequence[ElementTree.Element], bodies: Iterable[LinkBody]
+) -> None:
+    for frame in frames:
+        for geom in frame.findall('geom'):
+            frame.remove(geom)
+    for k, body in enumerate(bodies):
+        mesh = {'name': f'housing_{k}', 'vertex': _text(*body.vertices.ravel())}
+        assets.append(ElementTree.Element('mesh', mesh))
+        geom = ElementTree.Element('geom', {'type': 'mesh', 'mesh': mesh['name']})
+        frames[body.link].insert(0, geom)
 
 
 def _replace_servos(cell: ElementTree.Element, arm: Model) -> None:

@@ -19,15 +19,15 @@ import numpy as np
 import pytest
 from independent_arm import frames
 from lab.workers import Workers, cores, run_cases
-from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, round_surface
+from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, of_hull
 
 from ur5_pick_place.errors import GateRefusal
-from ur5_pick_place.kinematics.arm_shapes import arm_cylinders
-from ur5_pick_place.kinematics.transforms import exp_se3
+from ur5_pick_place.kinematics.arm_shapes import arm_bodies
+from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
 from ur5_pick_place.planning.collision.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene.shapes import Cuboid, Cylinder, Mesh, Plane
+from ur5_pick_place.planning.scene.shapes import Cuboid, Mesh, Plane
 from ur5_pick_place.planning.scene.world import AttachedObject, PlacedShape, SceneObject, World
 
 SAMPLES = 9  # of each admitted motion
@@ -65,19 +65,11 @@ def random_pose(rng, near: Array, spread: float) -> Array:
 def own_bodies(rng) -> list[tuple[int, Placed]]:
     """The moving bodies of arm and tool in their link's frame."""
     found = []
-    for c in arm_cylinders(UR5):
-        if c.link:
-            r, h = c.radius, c.length
-            surface = round_surface(rng, r, h, r)
-
-            def distance(p: Array, r: float = r, h: float = h) -> Array:
-                away = np.stack([np.hypot(p[:, 0], p[:, 1]) - r, np.abs(p[:, 2]) - h / 2], axis=1)
-                return np.linalg.norm(np.maximum(away, 0), axis=1) + np.minimum(
-                    away.max(axis=1), 0
-                )
-
-            solid = Solid(Cylinder(r, h), distance, surface)
-            found.append((c.link, Placed(solid, c.T_link_cylinder)))
+    for body in arm_bodies(UR5):
+        if body.link:
+            middle = body.vertices.mean(axis=0)
+            solid = of_hull(rng, body.vertices - middle, exact_to=0.02)
+            found.append((body.link, Placed(solid, make_transform(np.eye(3), middle))))
     for piece in SCENE.tool.shapes:
         half = np.array(piece.size) / 2
         solid = Solid(

@@ -53,22 +53,22 @@ def test_a_way_round_is_found_that_points_on_the_arm_find_free(family, rng):
 @pytest.mark.drill
 def test_the_arm_reaches_through_a_window_into_a_closed_cage(rng):
     """Most samples pull the tree at the goal through the bars; it must grow all the same."""
-    x, z, width = 0.76, -0.05, 0.7
+    y, z, width = -0.76, -0.05, 0.7  # the base's cable socket is in the way of other azimuths
     walls = {
-        'floor': ([x, 0.0, z - 0.36], [width, width, 0.04]),
-        'roof': ([x, 0.0, z + 0.36], [width, width, 0.04]),
-        'back': ([x + 0.35, 0.0, z], [0.04, width, width]),
-        'left': ([x, 0.35, z], [width, 0.04, width]),
-        'right': ([x, -0.35, z], [width, 0.04, width]),
-        'lower bar': ([x - 0.35, 0.0, z - 0.2], [0.04, width, 0.04]),
-        'upper bar': ([x - 0.35, 0.0, z + 0.1], [0.04, width, 0.04]),
+        'floor': ([0.0, y, z - 0.36], [width, width, 0.04]),
+        'roof': ([0.0, y, z + 0.36], [width, width, 0.04]),
+        'back': ([0.0, y - 0.35, z], [width, 0.04, width]),
+        'left': ([0.35, y, z], [0.04, width, width]),
+        'right': ([-0.35, y, z], [0.04, width, width]),
+        'lower bar': ([0.0, y + 0.35, z - 0.2], [width, 0.04, 0.04]),
+        'upper bar': ([0.0, y + 0.35, z + 0.1], [width, 0.04, 0.04]),
     }
     boxes = tuple(placed(name, *where) for name, where in walls.items())
     scene = replace(SCENE, table_height=-0.9, boxes=boxes)
-    planner, q_start = planner_in(scene), np.array([1.57, -1.57, 0.0, -1.57, -1.57, 0.0])
-    solutions = planner.joint_goals(down(0.70, 0.05, -0.30), HOME)
+    planner, q_start = planner_in(scene), np.array([0.0, -1.57, 0.0, -1.57, -1.57, 0.0])
+    solutions = planner.joint_goals(down(0.05, -0.70, -0.30), HOME)
     goals = [q for q in solutions if planner.collision.check(q) is None][:2]
-    motion = planner.auto(q_start, goals, allowed=30.0)  # found in a sixth of that here
+    motion = planner.auto(q_start, goals, allowed=30.0)  # found in a third of that here
     assert clearance(scene, dense(motion), rng) > scene.margin - 2e-3
 
 

@@ -2,23 +2,20 @@
 """Collision bodies of arm, tool and load, the pairs that can meet, and their lever arms."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from ur5_pick_place.kinematics import Model
-from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
-from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.collision.solids import hull_of
+from ur5_pick_place.kinematics.arm_shapes import LINKS, LinkBody, arm_bodies, bodies_apart
+from ur5_pick_place.kinematics.transforms import Array, make_transform
+from ur5_pick_place.planning.collision.solids import hull_around, hull_of
 from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.planning.scene.shapes import Cuboid, Cylinder, Mesh, Shape
+from ur5_pick_place.planning.scene.shapes import Cuboid, Mesh, Shape
 from ur5_pick_place.planning.scene.world import AttachedObject, shown
 
 _HAND = 6  # frame of wrist_3, the tool and the part
 _WRIST_2 = 5
-# Neighbours meet at their joint by design. The upper arm swings beside the base and stays at least
-# the base's radius from its axis. wrist_2 keeps wrist_1 and wrist_3 sqrt(d5^2 + d6^2) apart at any
-# joints.
-_NEVER = {(0, 2), (4, 6)}
 
 
 @dataclass(frozen=True)
@@ -44,12 +41,7 @@ class Body:
 
 def find_bodies(model: Model, scene: Scene) -> list[Body]:
     """Return the bodies of the arm, its base included, and of what it carries."""
-    bodies = [
-        Body(
-            LINKS[c.link], c.link, c.T_link_cylinder, Cylinder(c.radius, c.length)
-        )
-        for c in arm_cylinders(model)
-    ]
+    bodies = [_of_link(body) for body in arm_bodies(model)]
     for shape in scene.tool.shapes:
         bodies.append(Body(shape.name, _HAND, shape.T_tool_box, Cuboid(shape.size)))
     if scene.part is not None and scene.carried:
@@ -58,6 +50,14 @@ def find_bodies(model: Model, scene: Scene) -> list[Body]:
     for thing in scene.world.attached.values():
         bodies += _attached(thing)
     return bodies
+
+
+@lru_cache(maxsize=256)
+def _of_link(body: LinkBody) -> Body:
+    """Return a body of the arm about the middle of its extents."""
+    middle = (body.vertices.min(axis=0) + body.vertices.max(axis=0)) / 2
+    T_link_body = make_transform(np.eye(3), middle)
+    return Body(LINKS[body.link], body.link, T_link_body, hull_around(body.vertices - middle))
 
 
 def attached_name(id: str) -> str:
@@ -78,13 +78,15 @@ def _attached(thing: AttachedObject) -> list[Body]:
     ]
 
 
-def find_own_pairs(bodies: list[Body]) -> list[tuple[int, int]]:
+def find_own_pairs(model: Model, bodies: list[Body]) -> list[tuple[int, int]]:
     """Return the pairs of the arm's own bodies that can meet, the one nearer to the base first."""
+    apart = bodies_apart(model)
     return [
         (a, b)
         for a, first in enumerate(bodies)
         for b, second in enumerate(bodies)
         if second.link > first.link
+        and (a, b) not in apart
         and first.name not in second.may_touch
         and _can_meet(first, second)
     ]
@@ -93,7 +95,7 @@ def find_own_pairs(bodies: list[Body]) -> list[tuple[int, int]]:
 def _can_meet(first: Body, second: Body) -> bool:
     if second.name not in LINKS:  # tool and part are fixed to the flange and may have any shape
         return first.link <= _WRIST_2
-    return second.link - first.link > 1 and (first.link, second.link) not in _NEVER
+    return second.link - first.link > 1  # neighbours meet at their joint by design
 
 
 def axis_distances(model: Model, body: Body) -> Array:

@@ -87,7 +87,7 @@ class Clearances:
             *((moving, face) for face in find_faces(model, scene)),
             (self._over_table, Face('table', np.array([0.0, 0.0, 1.0]), scene.table_height)),
         ]
-        own = find_own_pairs(self.bodies)
+        own = find_own_pairs(model, self.bodies)
         boxed = [(i, k) for i in moving for k in range(len(self.obstacles))]
         self._own = np.array(own, dtype=np.intp).reshape(-1, 2)
         self._moving = np.array(moving, dtype=np.intp)

@@ -25,13 +25,13 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.collision.bodies import attached_name
 from ur5_pick_place.planning.collision.clearance import Clearances, Measured
-from ur5_pick_place.planning.collision.quick_collision import PairTests, QuickCollision
+from ur5_pick_place.planning.collision.quick_collision import QuickCollision
 from ur5_pick_place.planning.scene.scene import RESERVED_NAMES, Scene
 
 # An allowed pair may touch: a placed part is pressed down by errors of teaching and sag.
 TOUCH_DEPTH = 0.003  # [m]
-# The arm's own bodies pass each other closely: forearm and wrist_2 by 6 mm (ur3) to 10 mm (ur5) in
-# usual poses. Their geometry is known, so this margin is enough [m].
+# The arm's own bodies pass each other closely: forearm and wrist_2 of a ur3 by 10 mm at any
+# joints. Their geometry is known, so this margin is enough [m].
 OWN_MARGIN = 0.005
 # Between samples the margin is guaranteed up to this tolerance [m].
 RESOLUTION = 0.001
@@ -269,34 +269,32 @@ class CollisionModel:
             raise InvalidInput(f'path has shape {joints.shape}: must be (n, 6), n at least 1')
         step = self._chunk - 1  # neighbours share a sample, so that no step between them is missed
         for i in range(0, max(1, len(joints) - 1), step):
-            measured = self._clearances.measure(joints[i : i + step + 1])
-            for begin, end in self._unproved_parts(measured):
-                found = self._sweep(measured.rows(slice(begin, end + 1)))
+            part = joints[i : i + step + 1]
+            for begin, end in self._unproved_parts(part):
+                found = self._sweep(self._clearances.measure(part[begin : end + 1]))
                 if found is not None:
                     return PathContact(i + begin + found.sample, found.contact)
         return None
 
-    def _unproved_parts(self, measured: Measured) -> list[tuple[int, int]]:
+    def _unproved_parts(self, q: Array) -> list[tuple[int, int]]:
         """Return the first and last sample of each part of a path that is not surely free."""
-        if len(measured.q) < _WORTH_A_TEST:
-            return [(0, len(measured.q) - 1)]
-        change = self._clearances.largest_change(np.abs(np.diff(measured.q, axis=0)))
-        needed = self._margins + change.max(axis=0) / 2
-        near = ~(measured.distance >= needed)
-        free = ~(near & measured.exact).any(axis=1)
-        tests = self._pair_tests()
-        tests.require(needed, near.any(axis=0))
-        for row in np.flatnonzero(free & near.any(axis=1)):
-            free[row] = tests.is_free(measured.q[row])
+        if len(q) < _WORTH_A_TEST:
+            return [(0, len(q) - 1)]
+        steps = np.abs(np.diff(q, axis=0))
+        change = self._clearances.largest_change(steps).max(axis=0)
+        tests = self._tests()
+        tests.require(self._margins + change / 2)
+        free = np.array([tests.is_free(joints) for joints in q])
         checkpoint()
         edges = np.diff(np.concatenate([[0], ~(free[:-1] & free[1:]), [0]]).astype(int))
         return list(zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True))
 
-    def _pair_tests(self) -> PairTests:
+    def _tests(self) -> QuickCollision:
         """Return this thread's tests, which all models of the same bodies share."""
-        tests: PairTests | None = getattr(self._of_thread, 'tests', None)
+        tests: QuickCollision | None = getattr(self._of_thread, 'tests', None)
         if tests is None:
-            tests = self._of_thread.tests = PairTests(self._model, self._clearances)
+            tests = QuickCollision(self._model, self._clearances, self._margins)
+            self._of_thread.tests = tests
         return tests
 
     def _sweep(self, measured: Measured) -> PathContact | None:

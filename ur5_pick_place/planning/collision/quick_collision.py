@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision tests of single configurations, without distances: for searches of many."""
+"""Collision tests of single configurations, without distances: for many of them."""
 
 import coal
 import numpy as np
 import pinocchio as pin
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
@@ -16,22 +15,30 @@ _POINT = 1e-9  # [m], radius of a sphere that stands for a point
 _HALF_TURN = pin.SE3(np.diag([-1.0, -1.0, 1.0]), np.zeros(3))  # of `base` in base_link
 
 
-class PairTests:
+class QuickCollision:
     """
     Tests joints against the required clearance of each pair of bodies.
 
-    It finds only whether the distances are large enough, in a fraction of the time that computing
-    them takes. Not to be shared between threads.
+    It gives the same verdict as `CollisionModel.collides`, in less than a tenth of the time, by
+    pinocchio's kinematics and coal's tests for overlap: of bounding boxes first. Not to be shared
+    between threads.
 
     Parameters
     ----------
     model : Model
     clearances : Clearances
         The bodies and their pairs.
+    margins : ndarray, shape (P,)
+        See `require`.
+
+    Attributes
+    ----------
+    count : int
+        Configurations tested so far.
 
     """
 
-    def __init__(self, model: Model, clearances: Clearances) -> None:
+    def __init__(self, model: Model, clearances: Clearances, margins: Array) -> None:
         self._arm = pin.Model()
         joints = chain(self._arm, model, _HALF_TURN)
         self._data, self._geometry = self._arm.createData(), pin.GeometryModel()
@@ -53,39 +60,25 @@ class PairTests:
         for a, kind, b in clearances.pair_ends():
             self._geometry.addCollisionPair(pin.CollisionPair(bodies[a], ends[kind][b]))
         self._found = self._geometry.createData()
-        self._tested = list(range(len(clearances.pairs)))
+        self._manager = _manager(self._arm, self._data, self._geometry, self._found)
         self._insides = _Insides(
             self._arm, clearances, [self._geometry.geometryObjects[k] for k in bodies]
         )
+        self.count = 0
+        self.require(margins)
 
-    def require(self, margins: Array, pairs: NDArray[np.bool_]) -> None:
-        """
-        Test some pairs from now on, for these clearances.
-
-        Parameters
-        ----------
-        margins : ndarray, shape (P,)
-            [m]; negative = depth to which a pair may overlap.
-        pairs : ndarray of bool, shape (P,)
-            The pairs that are tested.
-
-        """
-        active, requests = self._found.activeCollisionPairs, self._found.collisionRequests
-        for k in self._tested:
-            active[k] = False
-        self._tested = np.flatnonzero(pairs).tolist()
-        for k in self._tested:
-            requests[k].security_margin = float(margins[k])
-            active[k] = True
-        self._insides.require(pairs)
+    def require(self, margins: Array) -> None:
+        """Test for these clearances (P,) [m] from now on; negative = depth of an overlap."""
+        requests = self._found.collisionRequests
+        for k, margin in enumerate(margins.tolist()):
+            requests[k].security_margin = margin
 
     def is_free(self, q: Array) -> bool:
         """Return whether joints (6,) [rad] keep every required clearance."""
-        return not (self._collides(q) or self._insides.has_body(q))
-
-    def _collides(self, q: Array) -> bool:
-        return bool(
-            pin.computeCollisions(self._arm, self._data, self._geometry, self._found, q, True)
+        self.count += 1
+        return not (
+            pin.computeCollisions(self._arm, self._data, self._manager, q, True)
+            or self._insides.has_body(q)
         )
 
     def _add(self, joint: int, placement: pin.SE3, shape: coal.CollisionGeometry) -> int:
@@ -111,10 +104,10 @@ class _Insides:
         self._arm, self._data, self._geometry = arm, arm.createData(), pin.GeometryModel()
         for k, body in enumerate(bodies):
             self._add(f'body {k}', body.parentJoint, body.placement, coal.Sphere(_POINT))
-        self._pairs: list[tuple[int, int, Cavity, pin.SE3]] = []
+        self._pairs: list[tuple[int, Cavity, pin.SE3]] = []
         balls = [ball_in(body.shape) for body in clearances.bodies]
         boxes: dict[tuple[int, int], int] = {}
-        for pair, (body, kind, k) in enumerate(clearances.pair_ends()):
+        for body, kind, k in clearances.pair_ends():
             if kind != 1:
                 continue
             T = pin.SE3(clearances.obstacles[k].T_base_link)
@@ -126,26 +119,20 @@ class _Insides:
                     middle = pin.SE3(np.eye(3), (cavity.low + cavity.high) / 2)
                     boxes[k, i] = self._add(f'box {k} {i}', 0, T * middle, coal.Box(*size))
                 self._geometry.addCollisionPair(pin.CollisionPair(body, boxes[k, i]))
-                self._pairs.append((pair, body, cavity, T))
-        self._found, self._is_needed = self._geometry.createData(), True
+                self._pairs.append((body, cavity, T))
+        self._found = self._geometry.createData()
         self._manager = _manager(self._arm, self._data, self._geometry, self._found)
-
-    def require(self, pairs: NDArray[np.bool_]) -> None:
-        """Test some of the pairs (P,) of bodies from now on."""
-        for k, (pair, *_) in enumerate(self._pairs):
-            self._found.activeCollisionPairs[k] = bool(pairs[pair])
-        self._is_needed = any(pairs[pair] for pair, *_ in self._pairs)
 
     def has_body(self, q: Array) -> bool:
         """Return whether at joints (6,) [rad] the origin of a body is inside a closed surface."""
-        if not self._is_needed or not pin.computeCollisions(
+        if not self._pairs or not pin.computeCollisions(
             self._arm, self._data, self._manager, q, False
         ):
             return False
         found = self._found.collisionResults
         return any(
             found[k].isCollision() and cavity.contains(T.actInv(self._found.oMg[body].translation))
-            for k, (_, body, cavity, T) in enumerate(self._pairs)
+            for k, (body, cavity, T) in enumerate(self._pairs)
         )
 
     def _add(self, name: str, joint: int, T: pin.SE3, shape: coal.CollisionGeometry) -> int:
@@ -165,36 +152,3 @@ def _manager(
     pin.updateGeometryPlacements(arm, data, geometry, found, np.zeros(6))
     manager.update(True)  # computes the bounding boxes
     return manager
-
-
-class QuickCollision(PairTests):
-    """
-    Tests single configurations against the pairs of bodies of a `CollisionModel`.
-
-    It gives the same verdict as `CollisionModel.collides`, in less than a tenth of the time, by
-    pinocchio's kinematics and coal's tests for overlap: of bounding boxes first. These are made
-    once, for the given clearances.
-
-    Parameters
-    ----------
-    model : Model
-    clearances : Clearances
-    margins : ndarray, shape (P,)
-        See `PairTests.require`.
-
-    Attributes
-    ----------
-    count : int
-        Configurations tested so far.
-
-    """
-
-    def __init__(self, model: Model, clearances: Clearances, margins: Array) -> None:
-        super().__init__(model, clearances)
-        self.require(margins, np.ones(len(margins), dtype=bool))
-        self._manager = _manager(self._arm, self._data, self._geometry, self._found)
-        self.count = 0
-
-    def _collides(self, q: Array) -> bool:
-        self.count += 1
-        return bool(pin.computeCollisions(self._arm, self._data, self._manager, q, True))

@@ -66,7 +66,7 @@ def hull_of(mesh: Mesh) -> Mesh:
     """Return the convex hull of a mesh; a flat mesh is thickened. Cached."""
     found = _hulls.get(mesh)
     if found is None:
-        found = _hulls[mesh] = _hull(mesh.vertices)
+        found = _hulls[mesh] = hull_around(mesh.vertices)
     return found
 
 
@@ -116,7 +116,8 @@ def _thickened(vertices: Array) -> Array:
     return np.asarray((vertices[:, None] + corners).reshape(-1, 3))
 
 
-def _hull(vertices: Array) -> Mesh:
+def hull_around(vertices: Array) -> Mesh:
+    """Return the convex hull of points (n, 3); that of flat ones is thickened."""
     try:
         hull = ConvexHull(vertices)
     except QhullError:  # flat, or almost

@@ -26,7 +26,6 @@ _MAX_SAMPLES = 4000
 _MAX_JOINT_STEP = 0.35
 _HALVINGS = 12
 _NO_MOTION = 1e-9  # [rad]
-_WRIST_SIZE = 0.3  # [m]; largest distance from the tool to frame 3 on any type
 
 
 @dataclass(frozen=True)
@@ -203,7 +202,7 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
         gap = next(m for m in missing if m.branch == name)
         cause = f'branch {name} ends: {gap.text}'
         # A larger gap than one step can open: the branch was lost at a singularity.
-        if gap.amount > _wrist_motion(poses[len(q) - 1], poses[len(q)]):
+        if gap.amount > _wrist_motion(model, poses[len(q) - 1], poses[len(q)]):
             cause = f'{cause}; before that, {_meets(model, before[-1])}'
         raise _incomplete(len(q), share, poses, cause)
     return q
@@ -225,10 +224,11 @@ def _meets(model: Model, q: Array) -> str:
     )
 
 
-def _wrist_motion(T_a: Array, T_b: Array) -> float:
-    """Return an upper bound on the motion of any wrist point between two poses [m]."""
+def _wrist_motion(model: Model, T_a: Array, T_b: Array) -> float:
+    """Return an upper bound on the motion of any wrist frame between two poses [m]."""
     turn = np.linalg.norm(T_b[:3, :3] - T_a[:3, :3])
-    return float(np.linalg.norm(T_b[:3, 3] - T_a[:3, 3]) + _WRIST_SIZE * turn)
+    size = np.abs(model.a[3:]).sum() + np.abs(model.d[3:]).sum()  # from the tool to frame 3
+    return float(np.linalg.norm(T_b[:3, 3] - T_a[:3, 3]) + size * turn)
 
 
 def _outside(model: Model, q: Array, q_start: Array) -> NDArray[np.bool_]:

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The arm's bodies against facts about the manufacturer's collision meshes.
+
+`ur_link_surfaces.json` was measured once on Universal_Robots_ROS2_Description 2.4.5. For each type
+and link it has points [0.1 mm, DH frame of the link] on the mesh (`on_`) and points 6 mm outside
+it, hollows left out (`off_`); for each type joints [0.1 mrad] of tool-down poses in which two
+meshes of the bare arm touch, and others in which all pairs of them are 15 mm apart (ur5: 12 mm).
+
+"""
+
+import json
+from pathlib import Path
+
+import coal
+import numpy as np
+import pytest
+from independent_arm import convex
+from scipy.spatial import ConvexHull
+
+from ur5_pick_place.kinematics import UR_TYPES, link_frames, load_model
+from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies, bodies_apart
+from ur5_pick_place.planning.collision.collision import OWN_MARGIN, CollisionModel
+from ur5_pick_place.planning.scene.scene import Scene, Tool
+
+MEASURED = json.loads((Path(__file__).parents[2] / 'data' / 'ur_link_surfaces.json').read_text())
+BARE = Scene(-2.0, Tool(np.eye(4)))
+TYPES = [name for name in UR_TYPES if name in MEASURED]
+
+
+def depth(ur_type: str, link: int, points) -> np.ndarray:
+    """How far outside all bodies of a link points are [m], or a lower bound; negative inside."""
+    hulls = [ConvexHull(b.vertices) for b in arm_bodies(load_model(ur_type)) if b.link == link]
+    planes = [hull.equations for hull in hulls]
+    return np.min([(points @ p[:, :3].T + p[:, 3]).max(axis=1) for p in planes], axis=0)
+
+
+@pytest.mark.parametrize('link', range(7), ids=LINKS)
+@pytest.mark.parametrize('ur_type', TYPES)
+def test_the_bodies_enclose_the_mesh_of_their_link_closely(ur_type, link):
+    on, off = (
+        1e-4 * np.reshape(MEASURED[ur_type][f'{kind}_{LINKS[link]}'], (-1, 3))
+        for kind in ('on', 'off')
+    )
+    assert (depth(ur_type, link, on) <= 0.0).all()
+    assert (depth(ur_type, link, off) > 0.0).all()
+    assert len(on) > 20 and len(off) > 10
+
+
+@pytest.mark.parametrize('ur_type', TYPES)
+def test_postures_in_which_meshes_touch_are_refused_and_clear_ones_admitted(ur_type):
+    collision = CollisionModel(load_model(ur_type), BARE)
+    assert collision.collides(1e-4 * np.array(MEASURED[ur_type]['touching'])).all()
+    assert not collision.collides(1e-4 * np.array(MEASURED[ur_type]['clear'])).any()
+
+
+@pytest.mark.parametrize('ur_type', TYPES)
+def test_the_first_goal_of_the_drivers_own_test_is_free(ur_type):
+    """Its meshes are 10 mm apart at least, forearm and wrist_2."""
+    q = np.deg2rad([45.0, -90.0, 45.0, 45.0, 45.0, 45.0])
+    assert CollisionModel(load_model(ur_type), BARE).check(q) is None
+
+
+@pytest.mark.parametrize('ur_type', TYPES)
+def test_bodies_that_are_not_checked_against_each_other_are_apart_at_any_joints(ur_type, rng):
+    model = load_model(ur_type)
+    bodies = arm_bodies(model)
+    shapes = [convex(body.vertices) for body in bodies]
+    for frames in link_frames(model, rng.uniform(-np.pi, np.pi, (300, 6))):
+        for a, b in bodies_apart(model):
+            ends = (frames[bodies[k].link] for k in (a, b))
+            T_a, T_b = (coal.Transform3s(T[:3, :3], T[:3, 3]) for T in ends)
+            found = coal.DistanceResult()
+            assert coal.distance(
+                shapes[a], T_a, shapes[b], T_b, coal.DistanceRequest(), found
+            ) > OWN_MARGIN - 2e-4
