@@ -160,3 +160,33 @@ def test_malformed_transforms_are_ignored_and_the_others_taken(talk, rng, monkey
     bad += [bytes(rng.integers(0, 256, 100, np.uint8)) for _ in range(100)]
     frames._store.add([*bad, good, b'x' * 20_000])
     assert frames.T_base_frame('tray')[0, 3] == pytest.approx(-0.1)
+
+
+def test_a_backlog_of_seconds_is_taken_in_its_order(talk) -> None:
+    """After a stall, or with a fast simulation, one poll reads more than a second."""
+    frames, backlog = Frames(talk.node, '', None), []
+    for k in range(31):
+        message = transforms(0.01 * k, 'camera')
+        message.transforms[0].header.stamp.sec = 100 + k // 10
+        message.transforms[0].header.stamp.nanosec = k % 10 * 100_000_000
+        backlog.append(serialize_message(message))
+    frames._store.add(backlog)
+    assert frames._store.newest('base_link', 'camera') == pytest.approx(103.0)
+    assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-0.3)
+    assert frames._store.pose('base_link', 'camera', 101.0)[0, 3] == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize('parent', ['base_link', 'tool0'])
+def test_a_moving_frame_that_has_gone_is_not_where_it_was(talk, monkeypatch, parent) -> None:
+    """Stamp 0 means now; a mount that is published once belongs on /tf_static."""
+    frames, steady = Frames(talk.node, '', None), time.monotonic
+    message = transforms(0.4, 'camera')
+    message.transforms[0].header.frame_id = parent
+    frames._store.add([serialize_message(message)])
+    monkeypatch.setattr(time, 'monotonic', lambda: steady() + 3.0)
+    frames.T_base_frame('camera', lambda _link: np.eye(4))
+    monkeypatch.setattr(time, 'monotonic', lambda: steady() + 60.0)
+    with pytest.raises(UnknownFrame, match=r"no transform of 'camera' has come for 6"):
+        frames.T_base_frame('camera', lambda _link: np.eye(4))
+    frames._store.add_static(serialize_message(message))
+    assert frames.T_base_frame('camera', lambda _link: np.eye(4)) is not None

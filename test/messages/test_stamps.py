@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip('rclpy')
 
 import rclpy
-from geometry_msgs.msg import TransformStamped, TwistStamped
+from geometry_msgs.msg import PoseStamped, TransformStamped, TwistStamped
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import AttachedCollisionObject, PlanningScene, PositionIKRequest
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK
@@ -21,9 +21,10 @@ from plan_callbacks import check_refused, line, plan
 from plan_garbage import UR5, Codes, box_message, line_request, motion_request
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
+from taught_poses import NOW
 from tf2_msgs.msg import TFMessage
 
-from ur5_pick_place.errors import UnknownFrame
+from ur5_pick_place.errors import ExecutionError, UnknownFrame
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, link_pose
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
 from ur5_pick_place.nodes.driver.joint_listener import JointListener
@@ -34,9 +35,11 @@ from ur5_pick_place.nodes.messages.conversions import (
     pose_to_matrix,
     time_to_msg,
 )
+from ur5_pick_place.nodes.pick_place.teaching import Teaching
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
+from ur5_pick_place.task.cycle import PlaceSettings
 
 CONFIG = Path(__file__).parents[2] / 'config'
 BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link from base
@@ -322,3 +325,20 @@ def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
     take(-0.02, b'ours', b'another')
     with pytest.raises(UnknownFrame, match='2 publishers send joint_states of this arm'):
         frames.arm_at(at)('wrist_3_link')
+
+
+def test_nothing_is_taught_by_a_frame_on_an_arm_whose_joints_nobody_knows(
+    cell: Cell, tmp_path: Path
+) -> None:
+    """TF has the arm somewhere, of one of two publishers: that is not known to be ours."""
+    node, planner = cell.node, cell.node._planner
+    cell._say_frames('tf', 0.0, tool0=('base_link', shifted(0.4)))
+    teaching = Teaching(
+        node, tmp_path / 'poses.yaml', planner, NOW, node._frames, '',
+        {'start': PlaceSettings()}, lambda *_: '',
+    )  # fmt: skip
+    message = PoseStamped()
+    message.header.frame_id, message.pose.orientation.w = 'camera', 1.0
+    with pytest.raises(ExecutionError, match='the arm carries camera, and 2 publishers'):
+        teaching.teach_pose('start', message, None, '2 publishers')
+    assert not teaching.poses

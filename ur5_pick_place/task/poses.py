@@ -13,7 +13,7 @@ from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_s
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.task.place_names import HOME
 
-_ROUNDING = 1e-6  # [m], and of the entries of a quaternion
+_ROUNDING = 1e-6  # [m], and of the entries of a rotation matrix
 _SAME_PLACE, _SAME_TURN = 1e-3, 0.02  # [m], [rad]
 _NOISE = 5e-5  # [rad] of the encoders of an arm at rest
 _SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are written exactly
@@ -130,7 +130,8 @@ def is_same(kept: TaughtPose, taught: TaughtPose) -> bool:
     if taught.joints:
         away = np.subtract(kept.joints, taught.joints) if kept.joints else np.inf
         return bool(np.abs(away).max() <= _NOISE)
-    return bool(np.abs(np.subtract(kept.pose, taught.pose)).max() <= _ROUNDING)
+    # As matrices: a quaternion of the tool pointing down changes its sign by rounding.
+    return bool(np.abs(kept.T_base_tcp - taught.T_base_tcp).max() <= _ROUNDING)
 
 
 def coincide(one: TaughtPose, other: TaughtPose) -> bool:

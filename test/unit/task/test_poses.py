@@ -20,7 +20,7 @@ from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, load_model
-from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
+from ur5_pick_place.kinematics.transforms import exp_se3, make_transform, tool_down
 from ur5_pick_place.task.poses import changes, converted, is_same, numbers_from_matrix
 from ur5_pick_place.task.poses_file import PosesFile
 
@@ -34,6 +34,15 @@ def calibrated(rng):
     nominal[:, 2, 3] = MODEL.d
     mounts = nominal @ exp_se3(rng.uniform(-1e-3, 1e-3, (6, 6)))
     return replace(MODEL, mounts=mounts, calibration='calib_1')
+
+
+def test_a_pose_of_a_camera_is_the_same_whatever_the_sign_of_its_quaternion(rng):
+    """Of a tool that points down w is 0, whose sign is rounding."""
+    for yaw in rng.uniform(-3.0, 3.0, 20):
+        T = tool_down(0.4, 0.2, 0.1, yaw)
+        T_again = T @ exp_se3(np.array([0.0, 0.0, 0.0, *rng.uniform(-1e-9, 1e-9, 3)]))
+        given = [replace(by_pose(0.5), pose=numbers_from_matrix(seen)) for seen in (T, T_again)]
+        assert is_same(*given)
 
 
 def test_a_place_taught_again_is_the_same_up_to_noise_and_rounding():

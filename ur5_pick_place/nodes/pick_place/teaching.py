@@ -214,9 +214,9 @@ class Teaching:
             T_base_frame = self._frames.T_base_frame(
                 frame, self._frames.arm_at(stamp), stamp=stamp
             )
-        elif q is None or not self._frames.is_carried(frame):
+        elif not self._frames.is_carried(frame):
             T_base_frame = self._frames.T_base_frame(frame)
-        elif not_at_rest:
+        elif q is None or not_at_rest:
             raise ExecutionError(f'{name} not taught: the arm carries {frame}, and {not_at_rest}')
         else:
             T_base_frame = self._frames.T_base_frame(

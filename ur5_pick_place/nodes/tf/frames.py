@@ -170,6 +170,7 @@ class Frames:
             carrier = self._carrier(frame) if arm is not None else ''
             if stamp:
                 return self._at(frame_id, carrier, stamp, waits, lead)
+            self._check_present(carrier or self._base_link, frame)
             if arm is not None and carrier:
                 link, T_link_carrier = self._moving[carrier]
                 return arm(link) @ T_link_carrier @ self._store.pose(carrier, frame)
@@ -280,6 +281,15 @@ class Frames:
                 f'it is {abs(age):.3f} s {"old" if age > 0.0 else "ahead"}, must be at most '
                 f'{most:g} s old (stamp_max_age) and {_AHEAD:g} s ahead in ROS time, or 0 for '
                 'now; check the clock and use_sim_time of its sender'
+            )
+
+    def _check_present(self, parent: str, frame: str) -> None:
+        """Refuse a frame that moves, and whose transforms come no more, as one of now."""
+        silence, child = self._store.silence(parent, frame)
+        if silence > (most := self._settings.stamp_max_age):
+            raise InvalidInput(
+                f'no transform of {child!r} has come for {silence:.1f} s, more than '
+                f'{most:g} s (stamp_max_age); one that does not move belongs on /tf_static'
             )
 
     def _wait(self, newest: Callable[[], float], stamp: float) -> float:

@@ -65,6 +65,7 @@ class TransformStore:
         self._log, self._keep = node.get_logger(), keep
         self._static: dict[str, Transform] = {}
         self._moving: dict[str, Timeline[Transform]] = {}
+        self._arrived: dict[str, float] = {}  # steady time of the latest one [s], by frame
         self._names: set[str] = set()
         # Raw, as rclpy converts a message of any size, and each at once.
         node.create_subscription(TFMessage, '/tf_static', self.add_static, _STATIC, raw=True)
@@ -83,22 +84,23 @@ class TransformStore:
         """Read messages of /tf."""
         end = time.monotonic() + _READ_BUDGET
         problem = ''
-        newest_first = reversed(waiting)
-        for data in sorted(newest_first, key=len):
+        found: dict[int, list[tuple[str, float, Transform]]] = {}
+        for i in sorted(range(len(waiting)), key=lambda i: (len(waiting[i]), -i)):
             if time.monotonic() > end:
                 problem = 'there is more than can be read, some messages were ignored'
                 break
             try:
-                found = self._read(data)
+                found[i] = self._read(waiting[i])
             except InvalidInput as error:
                 problem = str(error)
-                continue
-            for child, stamp, transform in found:
-                if stamp >= 0.0:
-                    self._static.pop(child, None)
-                    known = self._moving.get(child) or Timeline(self._keep, _SAMPLES)
-                    known.add(stamp, transform)
-                    self._moving[child] = known
+        # In the order in which they were sent: to a timeline, older ones after newer are a reset.
+        for child, stamp, transform in itertools.chain(*(found[i] for i in sorted(found))):
+            if stamp >= 0.0:
+                self._static.pop(child, None)
+                known = self._moving.get(child) or Timeline(self._keep, _SAMPLES)
+                known.add(stamp, transform)
+                self._arrived[child] = time.monotonic()
+                self._moving[child] = known
         if problem:
             self._warn(f'/tf: {problem}; list its publishers: ros2 topic info -v /tf')
 
@@ -139,14 +141,13 @@ class TransformStore:
             There is no such frame, or they are not connected.
 
         """
-        common = self._common(target, source)
-        moving = [
-            known.newest
-            for end in (source, target)
-            for name in itertools.takewhile(lambda name: name != common, self.ancestors(end))
-            if (known := self._moving.get(name))
-        ]
-        return min((newest[0] for newest in moving if newest), default=math.inf)
+        newest = [known.newest for known in self._between(target, source).values()]
+        return min((found[0] for found in newest if found), default=math.inf)
+
+    def silence(self, target: str, source: str) -> tuple[float, str]:
+        """Return for how long none has come [s], and of which frame; errors as `newest`."""
+        now, moving = time.monotonic(), self._between(target, source)
+        return max(((now - self._arrived[name], name) for name in moving), default=(0.0, ''))
 
     def pose(
         self, target: str, source: str, stamp: float = 0.0, max_gap: float = math.inf
@@ -178,6 +179,16 @@ class TransformStore:
         raise UnknownFrame(f'no transforms connected {source!r} to {target!r} at that time')
 
     # -- internal --------------------------------------------------------------------------------
+
+    def _between(self, target: str, source: str) -> dict[str, Timeline[Transform]]:
+        """Return what is kept of the frames between two that move in their parents."""
+        common = self._common(target, source)
+        return {
+            name: known
+            for end in (source, target)
+            for name in itertools.takewhile(lambda name: name != common, self.ancestors(end))
+            if (known := self._moving.get(name))
+        }
 
     def _common(self, target: str, source: str) -> str:
         """Return the nearest common ancestor of two frames at present."""
