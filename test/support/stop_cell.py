@@ -18,7 +18,7 @@ class LateController:
     """A controller that answers when it is told to; the arm follows what it has accepted."""
 
     def __init__(self):
-        self.why_unavailable = self.conflict = self.why_not_canceled = ''
+        self.why_unavailable = self.conflict = self.why_not_canceled = self.why_no_stream = ''
         self.sent, self.running, self.strangers = [], None, set()
         self.cancels = self.holds = self.deactivations = 0
         self.q, self.drift = HOME.copy(), np.zeros(6)

@@ -67,14 +67,14 @@ def test_an_object_nearer_than_the_braking_distance_cancels_the_motion_at_once(g
 
 
 def test_a_motion_that_brakes_is_canceled_if_the_next_object_is_nearer():
-    cell, planner, _ = stopped(0.32, then=0.06)
+    cell, planner, _ = stopped(0.36, then=0.06)
     assert len(cell.port.sent) == 2 and cell.port.cancels
     assert cell.ends[0].reason.count('the scene has changed: ') == 2, 'the reason names both'
     assert not planner.collision.check(cell.port.q)
 
 
 def test_an_object_farther_away_lets_the_arm_brake_on_its_path():
-    cell, planner, turned = stopped(0.32)
+    cell, planner, turned = stopped(0.36)
     assert len(cell.port.sent) == 2 and turned > 0.1
     (outcome,) = cell.ends
     reason = outcome.reason
