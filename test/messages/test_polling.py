@@ -16,10 +16,10 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, qos_profile_sensor_data
-from rclpy.serialization import serialize_message
+from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64
+from std_msgs.msg import Bool, Float64, String
 from talk import Talk
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
@@ -32,6 +32,7 @@ from ur5_pick_place.nodes.driver.robot_io import RobotIo
 from ur5_pick_place.nodes.ros import bounded_reader
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.distro import TakenMessage, has_waiting, take_with_info
+from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
 from ur5_pick_place.nodes.ros.qos import LATCHED
 
@@ -225,6 +226,28 @@ def test_a_second_publisher_of_a_latched_topic_does_not_make_its_value_unknown(t
     talk.until(lambda: lost)
     assert values == [True] * 4
     talk.speaker.destroy_publisher(silent)
+
+
+@pytest.mark.parametrize('shows_others', [True, False])
+def test_what_is_replayed_is_shown_until_the_node_itself_is_there(talk, shows_others):
+    """As the page shows a recording without a planner; nobody else takes its scene."""
+    values = []
+    LatchedFrom(
+        talk.node, String, 'scene', 'planner',
+        lambda data: values.append(deserialize_message(data, String).data),
+        shows_others=shows_others,
+    )  # fmt: skip
+    replay = talk.speaker.create_publisher(String, 'scene', LATCHED)
+    replay.publish(String(data='recorded'))
+    wait(talk, 0.5)
+    assert values == ['recorded'] * shows_others
+    planner = Node('planner')
+    planner.create_publisher(String, 'scene', LATCHED).publish(String(data='live'))
+    talk.until(lambda: values[-1:] == ['live'])
+    replay.publish(String(data='recorded later'))
+    wait(talk, 0.5)
+    assert values[-1] == 'live'
+    planner.destroy_node()
 
 
 def test_pins_that_arrive_while_others_are_read_are_not_lost(talk):

@@ -154,7 +154,8 @@ class Cockpit(Node):
             String, 'robot_description', lambda data: self._on_urdf(reader.read(data)), LATCHED,
             raw=True,
         )
-        SceneFollower(self, self._frames, self._on_world, MutuallyExclusiveCallbackGroup())
+        group = MutuallyExclusiveCallbackGroup()
+        SceneFollower(self, self._frames, self._on_world, group, shows_others=True)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(_OFFERS_PERIOD, self._update_offers, clock=steady)
         # Not by timers: each wakes the executor, which costs more than the work.

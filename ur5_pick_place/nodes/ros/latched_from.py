@@ -35,6 +35,9 @@ class LatchedFrom:
         Takes a serialized message.
     group : CallbackGroup, optional
         Of the subscription.
+    shows_others : bool
+        Whether what others publish counts as long as that node is not there: of a recording that
+        is replayed to be seen.
 
     """
 
@@ -46,8 +49,10 @@ class LatchedFrom:
         owner: str,
         take: Callable[[bytes], object],
         group: CallbackGroup | None = None,
+        shows_others: bool = False,
     ) -> None:
         self._node, self._take, self._group = node, take, group
+        self._shows_others = shows_others
         self._owner = f'{node.get_namespace().rstrip("/")}/{owner}'
         # By publisher until its node is known: steady time of arrival [s] and latest message.
         self._waiting: dict[bytes, tuple[float, bytes]] = {}
@@ -75,7 +80,8 @@ class LatchedFrom:
             if name.endswith(_UNKNOWN) and time.monotonic() - arrived < _LOOKED_FOR:
                 continue
             del self._waiting[publisher]
-            if name == self._owner:
+            stands_in = self._shows_others and self._owner not in nodes.values()
+            if name == self._owner or stands_in:
                 self._take(data)
             else:
                 self._node.get_logger().warning(

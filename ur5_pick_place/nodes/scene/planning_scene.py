@@ -297,6 +297,8 @@ class SceneFollower:
         Of the subscription.
     restores : bool
         Whether a restarted planner gets the scene of its predecessor again.
+    shows_others : bool
+        See `LatchedFrom`.
 
     """
 
@@ -307,6 +309,7 @@ class SceneFollower:
         on_world: Callable[[World, AttachedObject | None], object],
         group: CallbackGroup,
         restores: bool = False,
+        shows_others: bool = False,
     ) -> None:
         self._node, self._on_world = node, on_world
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
@@ -316,7 +319,9 @@ class SceneFollower:
         self._restore = (
             node.create_publisher(PlanningScene, 'planning_scene', 10) if restores else None
         )
-        LatchedFrom(node, PlanningScene, SCENE_TOPIC, SCENE_OWNER, self._receive, group)
+        LatchedFrom(
+            node, PlanningScene, SCENE_TOPIC, SCENE_OWNER, self._receive, group, shows_others
+        )
 
     def _receive(self, data: bytes) -> None:
         self._data = data  # the newest is complete
