@@ -18,7 +18,7 @@ from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
-from ur5_pick_place.kinematics import BRANCHES, forward, inverse
+from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 from ur5_pick_place.planning.goal_region import PoseRegion
 
@@ -187,6 +187,23 @@ def test_joints_within_their_tolerances_are_a_goal(services: Services, post: Non
     np.testing.assert_allclose(end[1:], q[1:], atol=2e-6)
     assert q[0] - 0.6 <= end[0] <= q[0] + 0.1
     np.testing.assert_array_equal(end_of(plan(services, nominal)), end)
+
+
+@pytest.mark.parametrize('planner_id', ['AUTO', 'PTP', 'LIN'])
+def test_joints_on_a_named_branch_are_found_within_tolerances(
+    services: Services, planner_id: str
+) -> None:
+    """Where the nominal ones are just beyond the singularity."""
+    request, q = motion_request(planner_id), PICK.copy()
+    q[4] = -0.2 * np.sign(PICK[4])
+    goal = joint_goal(q)
+    goal.name = BRANCHES[int(classify(UR5, PICK))]
+    request.motion_plan_request.goal_constraints = [goal]
+    refused = plan(services, request)
+    assert f'its name requires {goal.name}' in refused.error_code.message
+    goal.joint_constraints[4].tolerance_above = goal.joint_constraints[4].tolerance_below = 1.0
+    end = end_of(plan(services, request))
+    assert BRANCHES[int(classify(UR5, end))] == goal.name and abs(end[4] - q[4]) <= 1.0 + 1e-6
 
 
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP'])

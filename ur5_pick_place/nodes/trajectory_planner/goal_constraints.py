@@ -126,7 +126,6 @@ class GoalConstraints:
         if region is not None:
             return PlanningGoal(None, region, link, T_link_point, goal.name, low, high)
         assert q is not None
-        self._check_branch(q, goal.name)
         free = np.isinf(low)
         low[free], high[free] = q[free] - _ROUNDING, q[free] + _ROUNDING
         return PlanningGoal(q, None, link, T_link_point, goal.name, low, high)
@@ -199,7 +198,8 @@ class GoalConstraints:
                 q[joint] = np.clip(q[joint], low[joint], high[joint])
         return (q if names else None), low, high
 
-    def _check_branch(self, q: Array, branch: str) -> None:
+    def check_branch(self, q: Array, branch: str) -> None:
+        """Refuse nominal joints (6,) [rad] that are not on the branch, if there is one."""
         own = BRANCHES[int(classify(self._model, q))]
         if branch and branch != own:
             raise InvalidInput(

@@ -305,8 +305,10 @@ class PlanRequests:
         if goal.is_wide:  # else a search would find no other way
             wanted = wanted._replace(search_time=0.5 * wanted.search_time)
         try:
+            if goal.q is not None:
+                self._goals.check_branch(goal.q, goal.branch)
             return self._to_nominal(wanted, goal), ''
-        except (PlanningError, KinematicsError) as error:
+        except (PlanningError, KinematicsError, InvalidInput) as error:
             refusal, was_searched = error, type(error) is PlanningError
         others = [] if was_searched and not goal.is_wide else self._others(wanted, goal)
         if not others:
