@@ -8,7 +8,7 @@ from cycle_poses import ORIGIN, POSES
 from obedient_robot import TICK, ObedientPort, Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Carry, RunMotion, SetOutput, SetPayload
@@ -213,6 +213,10 @@ def test_a_pallet_that_a_stop_left_full_is_not_begun_again_without_a_remark(cycl
         machine.make_plan(POSES)
     machine.forget_plan('target')
     assert 'were done' not in machine.make_plan(POSES)
+    for place in ('start', 'target', 'of another cycle'):  # the first one dropped the plan
+        machine.forget_plan(place)
+    with pytest.raises(ExecutionError, match='no plan, as start was taught elsewhere since: call'):
+        machine.start_run(POSES)
 
 
 @pytest.mark.parametrize(('place', 'is_begun_anew'), [('target', True), ('home', False)])

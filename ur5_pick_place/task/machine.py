@@ -90,6 +90,7 @@ class Machine:
         self._job: Job | None = None
         self._on_end: OnOutcome = lambda _outcome: None
         self.plan: CyclePlan | None = None
+        self._taught_since = ''  # the place for which a plan was dropped
         self._is_planning = False
         self._is_pattern_new = False  # its place was taught during the job
         self.stop_reason = ''
@@ -141,7 +142,7 @@ class Machine:
 
         """
         with self._planning():
-            self.plan = None
+            self.plan, self._taught_since = None, ''
             self._update_part()
             first = self._run.progress.done if self._planner.pattern.gridded else 0
             plan = self._planner.plan(poses, self._joints(), self._report_progress, first)
@@ -174,7 +175,9 @@ class Machine:
         self._check_can_start()
         plan = self.plan
         if plan is None:
-            raise ExecutionError('no plan: call ~/plan first')
+            place = self._taught_since
+            why = f', as {place} was taught elsewhere since' if place else ''
+            raise ExecutionError(f'no plan{why}: call ~/plan first')
         self._planner.check_unchanged(plan, poses)
         away = float(np.abs(self._joints() - plan.q_start).max())
         if away > self._planner.planner.settings.start_tolerance:
@@ -255,6 +258,7 @@ class Machine:
     def forget_plan(self, place: str) -> None:
         """Forget the plan, as a place was taught; a pattern there begins anew after the job."""
         if place in self._planner.needed:
+            self._taught_since = place if self.plan else self._taught_since
             self.plan = None
         self.renew_pattern(place)
 
