@@ -294,7 +294,7 @@ def others(
     brought = {spot(poses, present.release)}
     for later, t in coming:
         if (key := spot(later, t.pick)) and key not in brought:
-            parts[key] = PlacedPart(later[t.pick])
+            parts.setdefault(key, PlacedPart(later[t.pick]))  # else it is where it was put
         brought.add(spot(later, t.release))
     return tuple(part for key, part in parts.items() if key not in own)
 

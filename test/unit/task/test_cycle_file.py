@@ -160,3 +160,13 @@ def test_a_part_that_is_laid_down_and_taken_up_again_is_there_in_between_alone()
     assert [p.pose for p in others([poses], 0, moved, 0)] == [poses['c']]
     assert [p.pose for p in others([poses], 0, moved, 4)] == [poses['b']]
     assert [p.pose for p in others([poses], 0, moved, 6)] == [poses['d']]
+
+
+def test_a_part_that_will_be_gripped_elsewhere_lies_where_it_was_put():
+    """While another part is moved, with b and x one spot."""
+    moved = (Transfer('a', 'b', 3), Transfer('c', 'a', 5), Transfer('x', 'd', 7))
+    poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcd')} | {'x': by_pose(0.104)}
+    spots = {name: name for name in 'abcd'} | {'x': 'b'}
+    assert others([poses], 0, moved, 2, (), spots) == ((poses['c'], -1),)
+    assert others([poses], 0, moved, 4, (), spots) == ((poses['b'], 0),)
+    assert others([poses], 0, moved, 6, (), spots) == ((poses['a'], 1),)
