@@ -13,9 +13,10 @@ help:
 	@echo '             UR_TYPE=ur3|ur5|ur10|ur3e|ur5e|ur10e|ur16e (default ur5)'
 	@echo '             WALL=0.35 puts a wall of that height [m] between start and target'
 	@echo '             GRIPPER=digital|vacuum|action: fingers, a suction cup, fingers behind an action'
-	@echo '             CYCLE=cycle_two_boxes.yaml runs a cycle file; GRID="2 2 1" fills a pallet with it'
+	@echo '             CYCLE=cycle_two_boxes.yaml: another cycle file; GRID="2 2 1" fills a pallet at target;'
+	@echo '             all of these go together, in any combination'
 	@echo 'make cell    the simulated cell with its page, until Ctrl-C'
-	@echo '             UR_TYPE=ur5  RTF=1  PORT=8060  PARTS=1 (cubes)  CYCLE=cycle_tag.yaml;'
+	@echo '             UR_TYPE=ur5  GRIPPER=…  RTF=1  PORT=8060  PARTS=1 (cubes)  CYCLE=cycle_tag.yaml;'
 	@echo '             ROS_DOMAIN_ID as in the environment, else 0'
 	@echo 'make test    run linter and all tests that fit 10 minutes on 2 cores'
 	@echo 'make drills  run the other tests: deaths, floods, lost links, whole cycles (12 minutes)'
@@ -32,7 +33,7 @@ help:
 
 # A variable on the command line that a target does not take is refused, not ignored.
 takes_demo := METHOD UR_TYPE GRIPPER START TARGET RTF SEED WALL CYCLE GRID
-takes_cell := UR_TYPE RTF PORT PARTS CYCLE
+takes_cell := UR_TYPE GRIPPER RTF PORT PARTS CYCLE
 takes_faults := NODES RTF UR_TYPE METHOD JOBS DASK
 takes_soak := NODES RTF UR_TYPE N SEED METHOD GRIPPER JOBS DASK
 is_given = $(filter command,$(firstword $(origin $(1))))
@@ -57,7 +58,7 @@ demo: setup
 
 cell: setup
 	@exec .venv/bin/cell $(if $(UR_TYPE),--ur-type "$$UR_TYPE") $(if $(RTF),--rtf "$$RTF") \
-	  $(if $(PORT),--port "$$PORT") $(if $(PARTS),--parts "$$PARTS") \
+	  $(if $(GRIPPER),--gripper "$$GRIPPER") $(if $(PORT),--port "$$PORT") $(if $(PARTS),--parts "$$PARTS") \
 	  $(if $(CYCLE),--cycle "$$CYCLE")
 
 test: setup

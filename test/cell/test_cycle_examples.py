@@ -1,28 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cycle files of config/ and others on the whole cell in one process, with somebody at it."""
 
-import contextlib
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
 
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import UR_TYPES
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.task.cycle import load_cycle
-from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
-from ur5_pick_place.trials import cycle_demo
-from ur5_pick_place.trials.cycle_demo import run_cycle_file
+from ur5_pick_place.trials import demo
 from ur5_pick_place.trials.cycle_layout import (
     Attendant,
-    ends_of_parts,
     layout,
     pattern,
-    pick_places,
+    task_of,
 )
 from ur5_pick_place.trials.demo_options import read_options
 from ur5_pick_place.trials.in_process import InProcessCell
+from ur5_pick_place.trials.spots import default_spots
 
 CONFIG = Path(__file__).parents[2] / 'config'
 
@@ -32,13 +30,9 @@ class CellOf:
 
     def __init__(self, path, grid=None, **overrides):
         self.cycle = load_cycle(path)
-        self.spots, picks = layout(self.cycle), pick_places(self.cycle)
-        overrides |= pattern(grid)
-        self.ends = ends_of_parts(
-            self.cycle,
-            self.spots,
-            PatternSettings.from_dict({k: v for k, v in overrides.items() if 'target' in k}),
-        )
+        self.spots = layout(self.cycle)
+        task = task_of(self.cycle, self.spots, grid)
+        self.ends, picks = task.ends, [pick for pick, _ in task.moves]
         feeder = self.spots[picks[-1]]
         self.cell = cell = InProcessCell(
             {
@@ -47,6 +41,7 @@ class CellOf:
                 'part_x': feeder.x,
                 'part_y': feeder.y,
                 **overrides,
+                **pattern(grid),
             }
         )
         self.switched = []
@@ -60,8 +55,7 @@ class CellOf:
         cell.poses = {'home': home} | {
             name: TaughtPose(numbers_from_matrix(T), origin, '') for name, T in T_base_grip.items()
         }
-        cycles = len(self.ends) // len(picks)
-        self.attendant = Attendant(self.cycle, self.switch, cell.world.feed_part, cycles)
+        self.attendant = Attendant(self.cycle, self.switch, cell.world.feed_part, task.cycles)
         cell.events.clear()
 
     def switch(self, pin, level):
@@ -157,65 +151,49 @@ def test_a_place_read_from_a_frame_has_no_spot():
         (['--cycle', 'cycle_tag.yaml'], "the TF frame 'part_0', which the demo does not"),
         (['--cycle', 'cycle_none.yaml'], 'cycle_none.yaml cannot be read'),
         (['--cycle', 'cycle_two_boxes.yaml', '--grid', '2 1 1'], '--grid needs a cycle that'),
-        (['--cycle', 'cycle.yaml', '--start', '0.4 0.1 0'], 'leave out --start'),
-        (['--grid', '2 1 1'], '--grid needs --cycle'),
-        (['--cycle', 'cycle.yaml', '--grid', '2 1'], 'must be three whole numbers, 1 to 9'),
+        (['--cycle', 'cycle_two_boxes.yaml', '--start', '0.4 0.1 0'], '--start needs a place'),
+        (['--cycle', 'cycle_hand_over.yaml', '--wall', '0.3'], '--wall needs a place'),
+        (['--cycle', 'cycle_two_boxes.yaml', '--displace', '1 0 0'], 'this one moves 2'),
+        (['--cycle', 'cycle_hand_over.yaml', '--start', '0.41 0.25 0'], 'mm apart'),
+        (['--grid', '9 1 1', '--ur-type', 'ur3'], 'end of cube .* out of reach|off the table'),
+        (['--grid', '2 1 1', '--target', '0.45 -0.26 90'], 'mm apart'),
     ],
 )
-def test_a_demo_of_a_cycle_that_cannot_be_is_refused_before_it_starts(
-    tmp_path, capsys, arguments, reason
-):
-    try:
-        code = run_cycle_file(read_options([*arguments, '--out', str(tmp_path)], CONFIG))
-    except SystemExit as end:
-        code = end.code
-    assert code == 2 and reason in capsys.readouterr().err
+def test_a_combination_that_makes_no_sense_is_refused_before_anything_starts(arguments, reason):
+    with pytest.raises(InvalidInput, match=reason):
+        read_options(arguments, CONFIG)
 
 
-class Recorder:
-    """A recording that may be written only once nothing is added to it any more."""
-
-    def __init__(self, *_arguments):
-        self.is_recording = False
-        self.written = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_exception):
-        assert self.written
-
-    @contextlib.contextmanager
-    def recording(self, _domain):
-        self.is_recording = True
-        yield ['a message']
-        self.is_recording = False
-
-    def add(self, messages):
-        assert not self.is_recording, 'messages still come'
-        self.written += messages
+def test_a_cube_that_ends_in_the_gripper_is_refused(tmp_path):
+    path = tmp_path / 'held.yaml'
+    lines = (CONFIG / 'cycle.yaml').read_text().splitlines()
+    path.write_text('\n'.join(x for x in lines if 'release' not in x and 'reset payload' not in x))
+    with pytest.raises(InvalidInput, match="the part of 'start' down at no place"):
+        task_of(load_cycle(path), layout(load_cycle(path)))
 
 
-def test_the_recording_of_a_cycle_is_written_once_it_has_ended(tmp_path, monkeypatch, capsys):
-    pytest.importorskip('rclpy')
-    nobody = mock.Mock(events=[])  # for the nodes, and for their operator
-    nobody.parts.return_value, nobody.log.return_value = [], ''
-    operator = 'ur5_pick_place.trials.cycle_operator.CycleOperator'
-    monkeypatch.setattr(operator, lambda *_: contextlib.nullcontext(nobody))
-    monkeypatch.setattr(cycle_demo, 'NodeProcesses', lambda *_: contextlib.nullcontext(nobody))
-    monkeypatch.setattr(cycle_demo, 'RunFile', Recorder)
-    options = read_options(['--cycle', 'cycle.yaml', '--out', str(tmp_path)], CONFIG)
-    assert run_cycle_file(options) == 0
-    assert f'{tmp_path / "latest"} -> ' in capsys.readouterr().out
+def test_a_pallet_of_more_cubes_than_the_cell_holds_is_refused_with_both_numbers():
+    with pytest.raises(InvalidInput, match='--grid 5 5 1: the cycle needs 25 cubes.*at most 24'):
+        read_options(['--grid', '5 5 1'], CONFIG)
 
 
-def test_a_pallet_of_more_cubes_than_the_cell_holds_is_refused_before_anything_starts(
-    tmp_path, monkeypatch, capsys
-):
-    monkeypatch.setattr(cycle_demo, 'NodeProcesses', mock.Mock(side_effect=AssertionError))
-    words = ['--cycle', 'cycle_vacuum_pallet.yaml', '--gripper', 'vacuum', '--grid', '5 5 1']
-    assert run_cycle_file(read_options([*words, '--out', str(tmp_path)], CONFIG)) == 2
-    said = capsys.readouterr().err
-    assert '--grid 5 5 1: cycle_vacuum_pallet.yaml needs 25 cubes' in said
-    assert 'at most 24' in said
-    assert not list(tmp_path.iterdir())
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+@pytest.mark.parametrize(('name', 'cubes'), [('two_boxes', 2), ('hand_over', 1)])
+def test_every_cycle_is_laid_out_for_every_type(ur_type, name, cubes):
+    words = ['--cycle', f'cycle_{name}.yaml', '--ur-type', ur_type, '--method', 'all']
+    options = read_options(words, CONFIG)
+    assert len(options.task.ends) == cubes and len(options.methods) == 3
+    assert options.task.spots['part_1' if cubes == 2 else 'start'] == default_spots(ur_type)[0]
+
+
+def test_the_nodes_of_a_demo_get_cycle_grid_gripper_type_and_wall(tmp_path):
+    words = ['--grid', '2 1 1', '--gripper', 'vacuum', '--ur-type', 'ur5e', '--wall', '0.2']
+    options = read_options([*words, '--start', '0.5 -0.1 10'], CONFIG)
+    specs = {s.executable: s.parameters for s in demo._nodes('ik', options, CONFIG, tmp_path)}
+    assert list(specs) == ['sim_driver', 'ik_service', 'trajectory_planner', 'pick_place']
+    task, sim = specs['pick_place'], specs['sim_driver']
+    assert task['cycle_file'] == str(CONFIG / 'cycle.yaml') and task['target_grid'] == [2, 1, 1]
+    assert {p['ur_type'] for p in specs.values()} == {'ur5e'}
+    assert {p['scene_file'] for p in specs.values()} == {str(tmp_path / 'scene.yaml')}
+    assert task['gripper'] == sim['gripper'] == 'vacuum'
+    assert (sim['parts'], sim['part_x'], sim['part_y']) == (2, 0.5, -0.1)

@@ -19,12 +19,11 @@ from ur5_pick_place.sim.scene_boxes import load_boxes
 from ur5_pick_place.sim.world import World
 from ur5_pick_place.trials.demo_options import read_options
 from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.record import Task
 from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
 from ur5_pick_place.trials.wall import write_scene_with_wall
 
 CONFIG = Path(__file__).parents[2] / 'config'
-TASK = Task(DEFAULT_START, DEFAULT_TARGET)
+SPOTS = DEFAULT_START, DEFAULT_TARGET
 HEIGHT = 0.35
 
 
@@ -32,13 +31,13 @@ HEIGHT = 0.35
 def wall(tmp_path):
     """The scene file with the wall."""
     file = tmp_path / 'scene.yaml'
-    write_scene_with_wall(CONFIG / 'scene_sim.yaml', TASK, HEIGHT, file)
+    write_scene_with_wall(CONFIG / 'scene_sim.yaml', *SPOTS, HEIGHT, file)
     return str(file)
 
 
 def test_the_wall_stands_halfway_across_the_straight_path(wall):
     (box,) = load_scene(wall).boxes
-    p = [np.array([spot.x, spot.y]) for spot in (TASK.start, TASK.target)]
+    p = [np.array([spot.x, spot.y]) for spot in SPOTS]
     np.testing.assert_allclose(box.T_base_link_box[:2, 3], (p[0] + p[1]) / 2)
     assert abs(box.T_base_link_box[:2, 0] @ (p[1] - p[0])) < 1e-9
     assert box.T_base_link_box[2, 3] == HEIGHT / 2
@@ -55,7 +54,7 @@ def test_the_wall_stands_halfway_across_the_straight_path(wall):
 )
 def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
     cell = InProcessCell({'scene_file': wall, 'method': method})
-    cell.teach(TASK.start, TASK.target)
+    cell.teach(*SPOTS)
     cell.run()
     remarks = ' '.join(stage.remark for stage in cell.station.machine.plan.cycles[0])
     assert 'way round wall' in remarks
@@ -63,7 +62,7 @@ def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
     cell.on_step = lambda: touched.append(cell.world.external_torque)
     cell.until(lambda: not cell.is_busy, 60.0, 'the end of the cycle')
     assert cell.events[-1] == {'time': cell.events[-1]['time'], 'event': 'done', 'job': 'run'}
-    distance, turn = cell.placement(TASK.target)
+    distance, turn = cell.placement(DEFAULT_TARGET)
     assert distance < 1e-3
     assert turn < 0.01
     assert max(touched) < 10.0

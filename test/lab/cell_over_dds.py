@@ -2,7 +2,6 @@
 """The simulated cell with the real nodes, one process each, over DDS: a `lab.cell.Cell`."""
 
 import contextlib
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain, working_folder
-from ur5_pick_place.trials.record import Record, Task, measure
+from ur5_pick_place.trials.record import Record, measure, transfer
 from ur5_pick_place.trials.spots import Spot, T_tool_grip
 
 _POLL = 0.2  # [s] wall time between the nodes' requests to the dashboard for the program state
@@ -107,7 +106,7 @@ class NodesCell:
 
     @property
     def T_world_part(self) -> Array:
-        return self._operator.record.part[-1][1]
+        return np.asarray(self._operator.record.parts[-1][1][-1])
 
     @property
     def holds_part(self) -> bool:
@@ -128,11 +127,11 @@ class NodesCell:
         operator = self._operator
         self._since = len(operator.events)
         operator.peak, old = np.zeros(6), operator.record
-        operator.record = Record(old.joints[-1:], old.part[-1:], old.fingers[-1:])
+        operator.record = Record(old.joints[-1:], old.parts[-1:], old.fingers[-1:])
 
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._start is not None
-        task = Task(self._start, target)
+        task = transfer(self._start, target)
         found = measure(self._operator.record, task, self._model, self._T_tool_tcp)
         return found['in_hand_error_m'], found['in_hand_error_rad']
 
@@ -147,7 +146,7 @@ class NodesCell:
 
     def teach(self, start: Spot, target: Spot) -> None:
         self._start = start
-        self._operator.teach(Task(start, target))
+        self._operator.teach(transfer(start, target))
 
     def put_part(self, spot: Spot) -> None:
         self._operator.put_cube(spot)
@@ -258,10 +257,7 @@ def _nodes(
     own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **overrides}}
     ur_type = overrides.get('ur_type', 'ur5')
     sim = {'real_time_factor': real_time_factor}
-    return [
-        dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
-        for spec in node_list(
-            'sim', config, ur_type=ur_type, gripper=gripper, sim_parameters=sim
-        )
-        if spec.executable != 'ik_service'
-    ]
+    specs = node_list(
+        'sim', config, ur_type=ur_type, gripper=gripper, sim_parameters=sim, parameters=own
+    )
+    return [spec for spec in specs if spec.executable != 'ik_service']

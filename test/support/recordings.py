@@ -45,7 +45,7 @@ def lifting_recording(duration: float = 4.0) -> RunSamples:
     T_base_link_part[:, 1, 3] += 0.6 * x
     T_base_link_part[:, 2, 3] += 0.3 * np.sin(np.pi * x)
     q = HOME + np.outer(x, [0.8, 0, 0, 0, 0, 0])
-    return RunSamples(t, q, np.zeros((t.size, 2)), T_base_link_part, T_start, T_target)
+    return RunSamples(t, q, np.zeros((t.size, 2)), T_base_link_part[:, None], T_start, T_target)
 
 
 def nodding(n: int = 200) -> RecordedJoints:

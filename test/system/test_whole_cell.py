@@ -21,7 +21,7 @@ from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.trials.operator import Operator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
-from ur5_pick_place.trials.record import RunResult, Task
+from ur5_pick_place.trials.record import RunResult, Task, transfer
 from ur5_pick_place.trials.spots import Displacement, SpotChecker
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
@@ -78,10 +78,10 @@ def random_task(number: int) -> Task:
     rng = np.random.default_rng([SEED, number])
     start, target = SpotChecker(CONFIG).random_pair(rng)
     if number % 2:
-        return Task(start, target)
+        return transfer(start, target)
     shift, bearing = 0.005 * math.sqrt(rng.uniform()), rng.uniform(0.0, 2 * math.pi)
     dx, dy = shift * math.cos(bearing), shift * math.sin(bearing)
-    return Task(start, target, Displacement(dx, dy, math.radians(rng.uniform(-10.0, 10.0))))
+    return transfer(start, target, Displacement(dx, dy, math.radians(rng.uniform(-10.0, 10.0))))
 
 
 @pytest.mark.parametrize('number', range(SPOTS))

@@ -15,8 +15,9 @@ class Layout(NamedTuple):
 
     Attributes
     ----------
-    start, target : SpotPose
-        Of the demo.
+    picks, releases : tuple of SpotPose
+        Where parts lie at first, and where they are put down; the first of each are start and
+        target of the demo. The open gripper fits between any two.
     radius : tuple of float
         Least and largest distance from the arm's axis at which a spot can be used at any bearing
         [m]; on the way to a nearer one the tool would hit the arm.
@@ -25,16 +26,41 @@ class Layout(NamedTuple):
 
     """
 
-    start: SpotPose
-    target: SpotPose
+    picks: tuple[SpotPose, ...]
+    releases: tuple[SpotPose, ...]
     radius: tuple[float, float]
     ahead: tuple[float, float]
 
+    @property
+    def start(self) -> SpotPose:
+        """The start of the demo."""
+        return self.picks[0]
+
+    @property
+    def target(self) -> SpotPose:
+        """The target of the demo."""
+        return self.releases[0]
+
 
 _TURN = math.radians(30.0)
-_SHORT = Layout((0.30, -0.15, 0.0), (0.27, 0.18, _TURN), (0.22, 0.36), (0.26, 0.34))
-_USUAL = Layout((0.45, -0.20, 0.0), (0.40, 0.25, _TURN), (0.25, 0.70), (0.35, 0.55))
-_LONG = Layout((0.60, -0.25, 0.0), (0.55, 0.30, _TURN), (0.35, 0.80), (0.45, 0.62))
+_SHORT = Layout(
+    ((0.30, -0.15, 0.0), (0.19, -0.27, 0.0), (0.32, -0.03, 0.0)),
+    ((0.27, 0.18, _TURN), (0.15, 0.29, 0.0), (0.32, 0.08, _TURN)),
+    (0.22, 0.36),
+    (0.26, 0.34),
+)
+_USUAL = Layout(
+    ((0.45, -0.20, 0.0), (0.30, -0.30, 0.0), (0.55, -0.05, 0.0)),
+    ((0.40, 0.25, _TURN), (0.28, 0.38, 0.0), (0.55, 0.10, _TURN)),
+    (0.25, 0.70),
+    (0.35, 0.55),
+)
+_LONG = Layout(
+    ((0.60, -0.25, 0.0), (0.42, -0.38, 0.0), (0.60, -0.05, 0.0)),
+    ((0.55, 0.30, _TURN), (0.38, 0.46, 0.0), (0.60, 0.12, _TURN)),
+    (0.35, 0.80),
+    (0.45, 0.62),
+)
 
 LAYOUTS: Mapping[str, Layout] = {
     'ur3': _SHORT,

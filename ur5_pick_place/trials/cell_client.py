@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import numpy as np
 from control_msgs.msg import JointTrajectoryControllerState
-from geometry_msgs.msg import PoseStamped
+from geometry_msgs.msg import PoseArray, PoseStamped
 from numpy.typing import NDArray
 from rclpy.client import Client
 from rclpy.context import Context
@@ -36,6 +37,7 @@ _DISCOVERY_TIME = 5.0  # [s] for the nodes to discover each other
 _SILENCE = 3.0  # [s] without controller state
 _REPEAT = 0.5  # [s] after which a request without effect is repeated
 _CHECK_PERIOD = 0.05  # [s] between two checks while waiting
+_PARTS_PERIOD = 0.007  # [s] simulated; an e-Series publishes the parts at 500 Hz
 
 _EVERY_CYCLE = QoSProfile(depth=250, reliability=ReliabilityPolicy.BEST_EFFORT)
 _NO_PROGRESS = 300.0  # [s] simulated, without an event of a job that runs
@@ -98,7 +100,7 @@ class CellClient:
         for kind, topic, callback, qos in (
             (String, 'trajectory_planner/motion_state', self._on_planner_state, LATCHED),
             (String, 'pick_place/event', self._on_event, 100),
-            (PoseStamped, 'sim_driver/part_pose', self._on_part, 10),
+            (PoseArray, 'sim_driver/part_poses', self._on_parts, 10),
             (JointState, 'sim_driver/finger_states', self._on_fingers, 10),
             (
                 JointTrajectoryControllerState,
@@ -182,13 +184,17 @@ class CellClient:
                 continue
             self._checked = now
             self._watch()
-            self._show(self.record)
+            self._look()
             if now > deadline:
                 raise ExecutionError(f'timed out after {timeout:.0f} s waiting for {what}')
             if self.now > 0.0 and now > self._received + self._silence:
                 raise ExecutionError(
                     f'no controller state for {_SILENCE:.0f} s while waiting for {what}'
                 )
+
+    def _look(self) -> None:
+        """Do what is due during every wait."""
+        self._show(self.record)
 
     def wait_simulated(self, duration: float) -> None:
         """Wait for a simulated duration [s]."""
@@ -255,8 +261,10 @@ class CellClient:
             self.events.append(event)
             self.record.events.append(event)
 
-    def _on_part(self, message: PoseStamped) -> None:
-        self.record.part.append((to_seconds(message.header.stamp), pose_to_matrix(message.pose)))
+    def _on_parts(self, message: PoseArray) -> None:
+        t, parts = to_seconds(message.header.stamp), self.record.parts
+        if not parts or t > parts[-1][0] + _PARTS_PERIOD:
+            parts.append((t, np.array([pose_to_matrix(pose) for pose in message.poses])))
 
     def _on_fingers(self, message: JointState) -> None:
         self.record.fingers.append((to_seconds(message.header.stamp), message.position))

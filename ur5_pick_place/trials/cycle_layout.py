@@ -2,40 +2,59 @@
 """Any cycle file on the simulated cell: where its places lie, and who presses its buttons."""
 
 from collections.abc import Callable, Mapping, Sequence
-from math import radians
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, T_BASE_LINK_BASE, Array
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_BASE_LINK,
+    T_BASE_LINK_BASE,
+    Array,
+    tool_down,
+)
+from ur5_pick_place.sim.cell import MAX_PARTS
+from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.task import events
-from ur5_pick_place.task.cycle import Cycle
-from ur5_pick_place.task.pattern import PatternSettings, Transfer, poses_by_cycle, transfers
+from ur5_pick_place.task.cycle import Cycle, load_cycle
+from ur5_pick_place.task.grippers.registry import gripper_type
+from ur5_pick_place.task.pattern import TARGET, PatternSettings, poses_by_cycle, transfers
 from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
-from ur5_pick_place.task.stages import WAIT_INPUT
-from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET, Spot
+from ur5_pick_place.task.stages import WAIT_INPUT, Stage
+from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.record import Task
+from ur5_pick_place.trials.spots import Displacement, Spot
 
-# Wide enough apart for the open gripper.
-_PICKS = (DEFAULT_START, Spot(0.30, -0.30, 0.0), Spot(0.55, -0.05, 0.0))
-_RELEASES = (DEFAULT_TARGET, Spot(0.28, 0.38, 0.0), Spot(0.55, 0.10, radians(30.0)))
+DEFAULT_CYCLE = 'cycle.yaml'
 _PITCH = (0.06, 0.09, 0.0452)  # [m] of a pattern of cubes
 _REACTION = 0.5  # [s] from the start of a wait for an input to the press of its button
 _NOBODY = Provenance('', '', (0.0,) * 7, 0.0)
 
 
-def check_no_frames(cycle: Cycle) -> None:
-    """Refuse a cycle with a place that is read from a TF frame, which nobody publishes here."""
-    for name, place in cycle.places.items():
-        if place.from_frame:
-            raise InvalidInput(
-                f'place {name!r} is read from the TF frame {place.from_frame!r}, which the demo '
-                'does not publish: use make cell CYCLE=… and examples/tag_broadcaster.py'
-            )
+def read_cycle(name: str, gripper: str, config: Path) -> tuple[Path, Cycle]:
+    """
+    Return the path of a cycle file, and its cycle.
+
+    Without a name it is that of config/; a bare file name that is not in the current folder is
+    looked up there.
+
+    Raises
+    ------
+    InvalidInput
+        The file is missing or invalid, or sets an output that this kind of gripper uses.
+
+    """
+    given = user_path(name)
+    is_own = bool(name) and (given.exists() or given.name != name)
+    path = (given if is_own else config / (name or DEFAULT_CYCLE)).absolute()
+    kind, own = gripper_type(gripper), Configuration({'gripper': gripper})
+    return path, load_cycle(path, kind(own.read(kind.settings_type), None).pins)
 
 
-def layout(cycle: Cycle) -> dict[str, Spot]:
+def layout(cycle: Cycle, ur_type: str = 'ur5') -> dict[str, Spot]:
     """
     Return a spot on the table for each place of a cycle but home and those read from a frame.
 
@@ -48,7 +67,8 @@ def layout(cycle: Cycle) -> dict[str, Spot]:
     taught = [n for n, place in cycle.places.items() if n != HOME and not place.from_frame]
     picks = {t.pick for t in transfers(cycle)}
     found: dict[str, Spot] = {}
-    for is_pick, spots in ((True, _PICKS), (False, _RELEASES)):
+    of_type = LAYOUTS[ur_type]
+    for is_pick, spots in ((True, of_type.picks), (False, of_type.releases)):
         names = [n for n in taught if (n in picks) is is_pick]
         names.sort(key=lambda name: name not in DEFAULT_PLACES)
         if len(names) > len(spots):
@@ -56,7 +76,7 @@ def layout(cycle: Cycle) -> dict[str, Spot]:
                 f'{len(names)} places {"to pick from" if is_pick else "without a pick"}: at most '
                 f'{len(spots)} fit on the table of the simulated cell'
             )
-        found |= dict(zip(names, spots, strict=False))
+        found |= {name: Spot(*spot) for name, spot in zip(names, spots, strict=False)}
     return found
 
 
@@ -65,6 +85,52 @@ def pattern(grid: tuple[int, ...] | None) -> dict[str, Any]:
     if grid is None:
         return {}
     return {'target_grid': list(grid), 'target_pitch': list(_PITCH)}
+
+
+def task_of(
+    cycle: Cycle,
+    spots: Mapping[str, Spot],
+    grid: tuple[int, ...] | None = None,
+    displacement: Displacement | None = None,
+) -> Task:
+    """
+    Return what a cycle does with cubes at these spots.
+
+    Raises
+    ------
+    InvalidInput
+        It reads a place from a TF frame, which nobody publishes here; leaves a cube in the gripper
+        or drops it between two places; or does not go with that grid or displacement.
+
+    """
+    for name, place in cycle.places.items():
+        if place.from_frame:
+            raise InvalidInput(
+                f'place {name!r} is read from the TF frame {place.from_frame!r}, which the demo '
+                'does not publish: use make cell CYCLE=… and examples/tag_broadcaster.py'
+            )
+    moves = tuple((pick, _last_place(cycle, pick)) for pick in pick_places(cycle))
+    for pick, release in moves:
+        if not release:
+            raise InvalidInput(
+                f'the cycle puts the part of {pick!r} down at no place, so that the demo cannot '
+                'check where it ends: open the gripper at a place, or use make cell CYCLE=…'
+            )
+    if grid and (len(moves) != 1 or TARGET not in spots):
+        raise InvalidInput(
+            '--grid needs a cycle that picks from one place and has a place named target'
+        )
+    ends = _ends(moves, spots, grid)
+    if len(ends) > MAX_PARTS:
+        raise InvalidInput(
+            f'--grid {" ".join(map(str, grid or ()))}: the cycle needs {len(ends)} cubes, the '
+            f'simulated cell holds at most {MAX_PARTS}: fill fewer cells'
+        )
+    if displacement and len(ends) != 1:
+        raise InvalidInput(
+            f'--displace needs a run that moves one cube, this one moves {len(ends)}: leave it out'
+        )
+    return Task(spots, moves, ends, displacement)
 
 
 def pick_places(cycle: Cycle) -> list[str]:
@@ -83,25 +149,26 @@ def pick_places(cycle: Cycle) -> list[str]:
     return found
 
 
-def ends_of_parts(
-    cycle: Cycle, spots: Mapping[str, Spot], settings: PatternSettings
-) -> list[Array]:
-    """Return where each part must lie at the end, (4, 4) in `base_link`, in order of feeding."""
-    T_base_grip = {name: T_BASE_BASE_LINK @ s.T_base_link_grip for name, s in spots.items()}
+def _ends(
+    moves: Sequence[tuple[str, str]], spots: Mapping[str, Spot], grid: tuple[int, ...] | None
+) -> tuple[Array, ...]:
+    """Return where each cube must lie at the end, (4, 4) in `base_link`, in order of feeding."""
     poses = {
-        name: TaughtPose(numbers_from_matrix(T), _NOBODY, '') for name, T in T_base_grip.items()
+        name: TaughtPose(numbers_from_matrix(T_BASE_BASE_LINK @ s.T_base_link_grip), _NOBODY, '')
+        for name, s in spots.items()
     }
-    return [
-        np.asarray(T_BASE_LINK_BASE @ cycle_poses[_last_place(transfers(cycle), pick)].T_base_tcp)
-        for cycle_poses in poses_by_cycle(settings, poses)
-        for pick in pick_places(cycle)
-    ]
+    T_grip_part = tool_down(0.0, 0.0, 0.0, 0.0)
+    return tuple(
+        np.asarray(T_BASE_LINK_BASE @ cycle_poses[release].T_base_tcp @ T_grip_part)
+        for cycle_poses in poses_by_cycle(PatternSettings.from_dict(pattern(grid)), poses)
+        for _, release in moves
+    )
 
 
-def _last_place(moved: Sequence[Transfer], place: str) -> str:
-    for transfer in moved:
-        if transfer.pick == place:
-            place = transfer.release
+def _last_place(cycle: Cycle, place: str) -> str:
+    for moved in transfers(cycle):
+        if moved.pick == place:
+            place = moved.release
     return place
 
 
@@ -113,26 +180,29 @@ class Attendant:
 
     Parameters
     ----------
-    cycle : Cycle
+    cycle : sequence of Stage
     switch : callable
         Takes an input and its level.
     feed : callable
         Brings the next part.
     cycles : int
         Of the run; the next part is brought after each of them but the last.
+    seen : int
+        Number of events before the run.
 
     """
 
     def __init__(
         self,
-        cycle: Cycle,
+        cycle: Sequence[Stage],
         switch: Callable[[int, bool], object],
         feed: Callable[[], object],
         cycles: int = 1,
+        seen: int = 0,
     ) -> None:
         self._waits = {stage.name: stage for stage in cycle if stage.do == WAIT_INPUT}
         self._switch, self._feed, self._cycles = switch, feed, cycles
-        self._seen = 0
+        self._seen = seen
         self._due: tuple[float, int, bool] | None = None
         self._pressed: list[int] = []
 

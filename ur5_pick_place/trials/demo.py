@@ -2,14 +2,15 @@
 """
 The demo: one command that runs the whole system on the simulated cell.
 
-It starts every node as a process in its own DDS domain, teaches, plans and runs one
-pick-and-place cycle, and writes the results to `out/`.
+It starts every node as a process in its own DDS domain, teaches, plans and runs a cycle file, and
+writes the results to `out/`.
 
 """
 
 import dataclasses
 import io
 import logging
+import math
 import os
 import sys
 import time
@@ -21,12 +22,12 @@ from typing import Any
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model, load_model
-from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
+from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
 from ur5_pick_place.planning.limits import Limits, MotionSettings, arm_facts, motion_limits
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.cycle_demo import run_cycle_file
+from ur5_pick_place.trials.cycle_layout import pattern
 from ur5_pick_place.trials.demo_options import DemoOptions, read_options
 from ur5_pick_place.trials.demo_progress import ProgressDisplay
 from ur5_pick_place.trials.demo_report import (
@@ -55,7 +56,7 @@ from ur5_pick_place.trials.wall import write_scene_with_wall
 
 @quiet_pipe()
 def main() -> None:
-    """Run the demo; the exit code is 0 if the cube was placed."""
+    """Run the demo; the exit code is 0 if every cube was placed."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # so that a pipe shows lines at once
     logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
@@ -77,9 +78,8 @@ def _run(arguments: Sequence[str]) -> int:
     except InvalidInput as error:
         print(f'demo: {error}', file=sys.stderr)
         return 2
-    if options.cycle:
-        return run_cycle_file(options)
-    print(f'Start {options.task.start}, target {options.task.target}.')
+    places = ', '.join(f'{name} {spot}' for name, spot in options.task.spots.items())
+    print(f'Places: {places}.')
     with working_folder() as work:
         results: list[RunResult] = []
         try:
@@ -105,6 +105,8 @@ def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Pa
         'real_time_factor': options.rtf,
         'seed': options.seed,
         'gripper': options.gripper,
+        'cycle': options.cycle_file.name,
+        'grid': options.grid,
         'arm': _arm(config, options),
     }
     try:
@@ -141,7 +143,7 @@ def _perform(
     With several methods, events and logs are appended; the pictures show the first method.
 
     """
-    task, model = options.task, load_model(options.ur_type)
+    task, model, stages = options.task, load_model(options.ur_type), tuple(options.cycle)
     scene = load_scene(config / _scene_file(options))
     T_held = T_tool_grip(scene)  # where errors and speeds are measured, with any gripper
     progress = ProgressDisplay(model, T_held, sys.stdout)
@@ -154,7 +156,7 @@ def _perform(
         from ur5_pick_place.trials.operator import Operator
 
         with (
-            Operator(domain, model, scene, nodes.check, progress.show) as operator,
+            Operator(domain, model, scene, nodes.check, progress.show, stages) as operator,
             file.recording(operator.context) as messages,
         ):
             try:
@@ -188,7 +190,8 @@ def _scene_path(options: DemoOptions, config: Path, work: Path) -> Path:
     usual, own = config / _scene_file(options), work / 'scene.yaml'
     if not options.wall:
         return usual
-    write_scene_with_wall(usual, options.task, options.wall, own)
+    start, target = (options.task.spots[name] for name in ('start', 'target'))
+    write_scene_with_wall(usual, start, target, options.wall, own)
     return own
 
 
@@ -202,23 +205,30 @@ def _limits(model: Model) -> Limits:
     return motion_limits(model, Configuration({}).read(MotionSettings))
 
 
-def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
+def _nodes(
+    method: str, options: DemoOptions, config: Path, work: Path
+) -> tuple[NodeSpec, ...]:
     """Return the nodes of the cell, with a poses file of their own."""
-    own: dict[str, Any] = {'poses_file': str(work / 'poses.yaml'), 'method': method}
-    shared = {'scene_file': str(_scene_path(options, config, work))}
-    more: dict[str, dict[str, Any]] = {'pick_place': shared | own}
-    return [
-        dataclasses.replace(
-            spec, parameters={**spec.parameters, **more.get(spec.executable, shared)}
-        )
-        for spec in node_list(
-            'sim',
-            config,
-            ur_type=options.ur_type,
-            gripper=options.gripper,
-            sim_parameters={'real_time_factor': options.rtf},
-        )
-    ]
+    task = options.task
+    scene = {'scene_file': str(_scene_path(options, config, work))}
+    sim: dict[str, Any] = {'real_time_factor': options.rtf, 'parts': max(1, len(task.ends))}
+    if task.moves:  # the feeder brings parts to the last of the places where they lie at first
+        x, y, yaw = task.spots[task.moves[-1][0]]
+        sim |= {'part_x': x, 'part_y': y, 'part_yaw': math.degrees(yaw)}
+    own = {
+        'poses_file': str(work / 'poses.yaml'),
+        'cycle_file': str(options.cycle_file),
+        'method': method,
+        **pattern(options.grid),
+    }
+    return node_list(
+        'sim',
+        config,
+        ur_type=options.ur_type,
+        gripper=options.gripper,
+        sim_parameters=sim,
+        parameters={**dict.fromkeys(EXECUTABLES, scene), 'pick_place': scene | own},
+    )
 
 
 if __name__ == '__main__':

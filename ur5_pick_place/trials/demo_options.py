@@ -13,20 +13,28 @@ from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
+from ur5_pick_place.task.cycle import Cycle
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, number_within, seed_number
 from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.cycle_layout import layout, read_cycle, task_of
 from ur5_pick_place.trials.record import Task
 from ur5_pick_place.trials.records import check_folder
 from ur5_pick_place.trials.spots import (
     Displacement,
     Spot,
     SpotChecker,
+    check_apart,
     default_spots,
+    spot_of,
 )
 
 _ALL = 'all'
+_PAIR = ('start', 'target')
+_NEEDS = {'start': ('start',), 'target': ('target',), 'seed': _PAIR, 'wall': _PAIR}
+"""The places that a cycle must have, by option."""
 _RTF = (0.05, 5.0)
 _WALL = (0.05, 0.6)  # [m]
 _SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
@@ -54,10 +62,11 @@ class DemoOptions:
     ur_type : str
     gripper : str
         One of `GRIPPERS`.
-    cycle : str
-        A cycle file to run instead of the demo's; empty for none.
+    cycle_file : Path
+    cycle : Cycle
+        Read from it.
     grid : tuple of int or None
-        Rows, columns and layers at target with that cycle; None = one cell.
+        Cells along x and y, and layers, at target; None = one cell.
 
     """
 
@@ -66,11 +75,12 @@ class DemoOptions:
     rtf: float
     seed: int | None
     out: Path
-    wall: float = 0.0
-    ur_type: str = 'ur5'
-    gripper: str = DIGITAL
-    cycle: str = ''
-    grid: tuple[int, ...] | None = None
+    wall: float
+    ur_type: str
+    gripper: str
+    cycle_file: Path
+    cycle: Cycle
+    grid: tuple[int, ...] | None
 
 
 def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
@@ -86,27 +96,23 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
     Raises
     ------
     InvalidInput
-        A spot is out of reach, or the output folder cannot be used.
+        A spot is out of reach, the cycle file is invalid or does not go with the other options, or
+        the output folder cannot be used.
     SystemExit
         Help was requested, or an argument is malformed.
 
     """
-    parser = _parser()
-    given = parser.parse_args(arguments)
-    _check_cycle(parser, given)
+    given = _parser().parse_args(arguments)
     out = user_path(given.out)
     _check_out(out)
-    start, target = given.start, given.target
+    path, cycle = read_cycle(given.cycle, given.gripper, config)
     scene_file = Configuration({'gripper': given.gripper})['scene_file']
     checker = SpotChecker(config, given.ur_type, scene_file)
-    if given.seed is not None:
-        start, target = checker.random_pair(np.random.default_rng(given.seed), start, target)
-    usual_start, usual_target = default_spots(given.ur_type)
-    task = Task(start or usual_start, target or usual_target, given.displace)
-    checker.check_pair(task.start, task.target)
-    methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
+    spots = _spots(given, cycle, checker)
+    task = task_of(cycle, spots, given.grid, given.displace)
+    _check(task, checker)
     return DemoOptions(
-        methods,
+        (IK, *METHODS) if given.method == _ALL else (given.method,),
         task,
         given.rtf,
         given.seed,
@@ -114,29 +120,50 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
         given.wall,
         given.ur_type,
         given.gripper,
-        given.cycle,
+        path,
+        cycle,
         given.grid,
     )
 
 
-def _check_cycle(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
-    own = ('start', 'target', 'displace', 'seed', 'wall')
-    if given.cycle and (also := [name for name in own if getattr(given, name)]):
-        parser.error(f'--cycle lays out its own places: leave out --{", --".join(also)}')
-    if given.cycle and given.method == _ALL:
-        parser.error('--cycle runs with one method: leave out --method all')
-    if given.cycle and given.ur_type != 'ur5':
-        parser.error(f'--cycle lays out its places for a ur5: leave out --ur-type {given.ur_type}')
-    if given.grid and not given.cycle:
-        parser.error('--grid needs --cycle')
+def _spots(given: argparse.Namespace, cycle: Cycle, checker: SpotChecker) -> dict[str, Spot]:
+    """Return where each place of the cycle is taught: laid out, given, or random."""
+    spots = layout(cycle, given.ur_type)
+    for option, names in _NEEDS.items():
+        value = getattr(given, option)
+        missing = [name for name in names if name not in spots]
+        if value not in (None, 0.0) and missing:
+            raise InvalidInput(
+                f'--{option} needs a place named {missing[0]}, which the cycle {given.cycle} does '
+                f'not have, only {", ".join(spots)}: leave it out'
+            )
+    if given.seed is not None:
+        rng = np.random.default_rng(given.seed)
+        pair = checker.random_pair(rng, given.start, given.target)
+        return {**spots, **dict(zip(_PAIR, pair, strict=True))}
+    return spots | {name: getattr(given, name) for name in _PAIR if getattr(given, name)}
+
+
+def _check(task: Task, checker: SpotChecker) -> None:
+    """Raise `InvalidInput` if a cube cannot be carried to where it ends, or two overlap."""
+    for pick, release in task.moves:
+        checker.check_pair(task.spots[pick], task.spots[release], (pick, release))
+    for name, spot in task.spots.items():
+        checker.check_spot(name, spot)
+    check_apart(task.spots)
+    picks = {pick: task.spots[pick] for pick, _ in task.moves}
+    for number, T in enumerate(task.ends[len(task.moves) :], len(task.moves) + 1):
+        name, spot = f'end of cube {number}', spot_of(T)
+        checker.check_spot(name, spot, float(T[2, 3]) - PART_SIZE / 2)
+        check_apart({**picks, name: spot})
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='demo',
-        description='Run one simulated pick-and-place cycle. A spot "x y yaw" is the centre of '
+        description='Run a cycle on the simulated cell. A spot "x y yaw" is the centre of '
         'the cube on the table in base_link (arm at 0, 0, x forward), in metres and degrees.',
-        epilog='Exit code: 0 if the cube was placed, 1 on failure, 2 on invalid arguments. '
+        epilog='Exit code: 0 if every cube was placed, 1 on failure, 2 on invalid arguments. '
         'Example: demo --method all --start "0.45 -0.2 0" --target "0.4 0.25 30"',
     )
     parser.add_argument(
@@ -146,13 +173,7 @@ def _parser() -> argparse.ArgumentParser:
         help='how Cartesian paths are followed (default: %(default)s)',
     )
     add_ur_type(parser)
-    parser.add_argument(
-        '--gripper',
-        choices=GRIPPERS,
-        default=DIGITAL,
-        help='fingers on an output, a suction cup, or fingers behind an action server (default: '
-        '%(default)s)',
-    )
+    add_gripper(parser)
     _add_spots(parser)
     parser.add_argument(
         '--rtf',
@@ -164,18 +185,29 @@ def _parser() -> argparse.ArgumentParser:
         '--cycle',
         default='',
         metavar='FILE',
-        help='run a cycle file, such as cycle_two_boxes.yaml of config/; its places are laid out '
-        'on the table',
+        help='cycle file, such as cycle_two_boxes.yaml of config/; its places are laid out on the '
+        'table (default: cycle.yaml there)',
     )
     parser.add_argument(
         '--grid',
         type=_grid,
         metavar='"NX NY LAYERS"',
-        help='with --cycle: fill a pallet of cubes at target, one cycle per cell; the numbers of '
+        help='fill a pallet of cubes at target, one cycle per cell; the numbers of '
         'cells along x and y of the TCP, and of layers',
     )
     parser.add_argument('--out', default='out', help='folder for the results (default: out)')
     return parser
+
+
+def add_gripper(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses the kind of gripper."""
+    parser.add_argument(
+        '--gripper',
+        choices=GRIPPERS,
+        default=DIGITAL,
+        help='fingers on an output, a suction cup, or fingers behind an action server (default: '
+        '%(default)s)',
+    )
 
 
 def _add_spots(parser: argparse.ArgumentParser) -> None:

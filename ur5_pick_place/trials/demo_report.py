@@ -19,7 +19,7 @@ import numpy as np
 from ur5_pick_place.sim.scene_boxes import load_boxes
 from ur5_pick_place.trials.demo_options import DemoOptions
 from ur5_pick_place.trials.record import Record, RunResult, Task
-from ur5_pick_place.trials.spots import Spot
+from ur5_pick_place.trials.spots import Spot, default_spots
 from ur5_pick_place.trials.time_shares import shares_text
 
 LATEST = 'latest'
@@ -56,8 +56,8 @@ def plain_result(result: RunResult) -> dict[str, Any]:
     task, moved = result.task, result.task.displacement
     return {
         **{name: _rounded(value) for name, value in values.items()},
-        'start': _plain_spot(task.start),
-        'target': _plain_spot(task.target),
+        **({'start': _plain_spot(task.start)} if task.start else {}),
+        **({'target': _plain_spot(task.target)} if task.target else {}),
         'displacement': moved
         and {
             'dx': _rounded(1e3 * moved.dx),
@@ -94,14 +94,15 @@ def draw_pictures(
     # A slow import, needed only after the time-critical part.
     from ur5_pick_place.trials import pictures
 
-    times = np.unique([t for t, _ in record.part])
+    times = np.unique([t for t, _ in record.parts])
+    start, target = default_spots(options.ur_type)
     recording = pictures.RunSamples(
         t=times,
         q=record.joints_at(times),
         fingers=record.fingers_at(times),
-        T_base_link_part=record.part_at(times),
-        T_start=task.start.T_base_link_part,
-        T_target=task.target.T_base_link_part,
+        T_base_link_parts=record.parts_at(times),
+        T_start=(task.start or start).T_base_link_part,
+        T_target=(task.target or target).T_base_link_part,
         boxes=load_boxes(scene_file),
         ur_type=options.ur_type,
         gripper=options.gripper,

@@ -32,19 +32,18 @@ from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL
-from ur5_pick_place.task.cycle import Cycle
 from ur5_pick_place.task.place_names import HOME
 from ur5_pick_place.task.poses import TaughtPose, coincide
 from ur5_pick_place.task.poses_file import PosesFile
 from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
-from ur5_pick_place.trials.cycle_demo import read_cycle
-from ur5_pick_place.trials.cycle_layout import layout, pick_places
+from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.cycle_layout import layout, pick_places, read_cycle
+from ur5_pick_place.trials.demo_options import add_gripper
 from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, working_folder
 from ur5_pick_place.trials.signals import Ended, signals_raised
-from ur5_pick_place.trials.spots import Spot, SpotChecker, default_spots
+from ur5_pick_place.trials.spots import Spot, SpotChecker, default_spots, spot_of
 
 _COCKPIT = 'cockpit'
-_CYCLE = 'cycle.yaml'  # of the demo
 _HOST = '127.0.0.1'
 _RTF = (0.05, 5.0)
 _PARTS = (1, MAX_PARTS)
@@ -84,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog='Example: cell --port 8061 --rtf 0.5',
     )
     add_ur_type(parser)
+    add_gripper(parser)
     parser.add_argument(
         '--rtf',
         type=number_within(*_RTF),
@@ -112,14 +112,15 @@ def _run(given: argparse.Namespace) -> None:
     domain = prepare_environment()
     os.environ.update(discovery('LOCALHOST'))
     config = share_directory() / 'config'
-    path, cycle = read_cycle(given.cycle or str(config / _CYCLE), DIGITAL, config)
-    spots = _spots(cycle, given)
-    places = _poses_file(config, given.ur_type, domain)
+    path, cycle = read_cycle(given.cycle, given.gripper, config)
+    scene_file = str(Configuration({'gripper': given.gripper})['scene_file'])
+    spots = layout(cycle, given.ur_type)
+    places = _poses_file(config, given.ur_type, given.gripper, domain)
     taught, remark = _usable(PosesFile(places).poses)
     pick = next(iter(pick_places(cycle)), '')
     start = spots.get(pick, default_spots(given.ur_type)[0])
     if pick in taught:
-        start, remark = _spot(taught[pick].T_base_tcp, config, given.ur_type)
+        start, remark = _spot(taught[pick].T_base_tcp, config, given.ur_type, scene_file)
     own = {'poses_file': str(places), 'cycle_file': str(path)}
     specs = _nodes(given, config, own, start)
     _check_port(given.port)
@@ -129,7 +130,7 @@ def _run(given: argparse.Namespace) -> None:
         NodeProcesses(specs, domain, folder) as nodes,
     ):
         missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
-        _prepare(given.ur_type, config, domain, nodes, missing)
+        _prepare(given.ur_type, config / scene_file, domain, nodes, missing)
         if remark:
             print(f'cell: {remark}', file=sys.stderr)
         address = _wait_for_address(folder / f'{_COCKPIT}.log', nodes)
@@ -140,16 +141,17 @@ def _run(given: argparse.Namespace) -> None:
         _watch(nodes, folder)
 
 
-def _poses_file(config: Path, ur_type: str, domain: int) -> Path:
+def _poses_file(config: Path, ur_type: str, gripper: str, domain: int) -> Path:
     """
-    Return the file of taught places: one for each type and each domain.
+    Return the file of taught places: one for each type, gripper and domain.
 
-    Poses of one arm mislead another, and two cells may run at the same time.
+    Poses of one arm or tool mislead another, and two cells may run at the same time.
 
     """
     of_type = '' if ur_type == 'ur5' else f'_{ur_type}'
+    of_gripper = '' if gripper == DIGITAL else f'_{gripper}'
     of_domain = f'_domain{domain}' if domain else ''
-    return poses_file(config, 'sim', f'{of_type}{of_domain}')
+    return poses_file(config, 'sim', f'{of_type}{of_gripper}{of_domain}')
 
 
 def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
@@ -161,28 +163,18 @@ def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], st
     return left, "start and target were the same place: both are taught anew, as the demo's"
 
 
-def _spots(cycle: Cycle, given: argparse.Namespace) -> dict[str, Spot]:
-    """Return the spots at which the places of the cycle are taught if nobody has taught them."""
-    if not given.cycle:
-        return dict(zip(('start', 'target'), default_spots(given.ur_type), strict=True))
-    if given.ur_type != 'ur5':
-        raise InvalidInput(
-            f'--cycle {given.cycle}: its places are laid out for a ur5; leave out '
-            f'--ur-type {given.ur_type}'
-        )
-    return layout(cycle)
-
-
-def _spot(T_base_tcp: Array, config: Path, ur_type: str) -> tuple[Spot, str]:
+def _spot(
+    T_base_tcp: Array, config: Path, ur_type: str, scene_file: str
+) -> tuple[Spot, str]:
     """Return where the cube lies for a taught start, and a remark if that is not at start."""
     T = T_BASE_LINK_BASE @ T_base_tcp
-    spot = Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]))
+    spot = spot_of(T)
     try:
-        SpotChecker(config, ur_type).check_spot('start', spot)
+        SpotChecker(config, ur_type, scene_file).check_spot('start', spot)
     except InvalidInput as error:
         spot = default_spots(ur_type)[0]
         return spot, f"the cube lies at the demo's start, {spot}, not at the taught one: {error}"
-    T_wanted = spot.T_base_link_tcp(load_scene(config / 'scene_sim.yaml'))
+    T_wanted = spot.T_base_link_tcp(load_scene(config / scene_file))
     above = float(T[2, 3] - T_wanted[2, 3])
     tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_wanted[:3, 2]))))
     if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
@@ -196,7 +188,7 @@ def _spot(T_base_tcp: Array, config: Path, ur_type: str) -> tuple[Spot, str]:
 
 def _nodes(
     given: argparse.Namespace, config: Path, own: Mapping[str, str], start: Spot
-) -> list[NodeSpec]:
+) -> tuple[NodeSpec, ...]:
     sim: Mapping[str, Any] = {
         'real_time_factor': given.rtf,
         'parts': given.parts,
@@ -204,24 +196,16 @@ def _nodes(
         'part_y': start.y,
         'part_yaw': math.degrees(start.yaw),
     }
-    specs = node_list(
+    return node_list(
         'sim',
         config,
         ur_type=given.ur_type,
+        gripper=given.gripper,
         sim_parameters=sim,
         cockpit={'host': _HOST, 'port': given.port},
         record=True,
+        parameters={'pick_place': own},
     )
-    return [
-        NodeSpec(
-            spec.executable,
-            spec.namespace,
-            spec.parameter_files,
-            {**spec.parameters, **(own if spec.executable == 'pick_place' else {})},
-            spec.remappings,
-        )
-        for spec in specs
-    ]
 
 
 def _check_port(port: int) -> None:
@@ -255,7 +239,7 @@ def _reserved(domain: int) -> Iterator[None]:
 
 def _prepare(
     ur_type: str,
-    config: Path,
+    scene_file: Path,
     domain: int,
     nodes: NodeProcesses,
     missing: Mapping[str, Spot | None],
@@ -264,8 +248,9 @@ def _prepare(
     # Imported here so that rclpy loads while the nodes start.
     from ur5_pick_place.trials.operator import Operator
 
-    scene = load_scene(config / 'scene_sim.yaml')
-    with Operator(domain, load_model(ur_type), scene, nodes.check) as operator:
+    with Operator(
+        domain, load_model(ur_type), load_scene(scene_file), nodes.check
+    ) as operator:
         operator.wait_until_ready()
         for name, spot in missing.items():
             try:

@@ -4,17 +4,22 @@
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
+from rclpy.client import Client
+from std_srvs.srv import Trigger
+from ur_msgs.srv import SetIO
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.task import events
+from ur5_pick_place.task.stages import Stage
 from ur5_pick_place.trials.cell_client import START_TIME, CellClient
+from ur5_pick_place.trials.cycle_layout import Attendant
 from ur5_pick_place.trials.record import (
     Record,
     RunResult,
@@ -26,6 +31,7 @@ from ur5_pick_place.trials.record import (
 from ur5_pick_place.trials.spots import Spot, T_tool_grip
 
 _SETTLING = 0.4  # [s] simulated, from the end of the run until the cube is measured
+_FEED_TIME = 10.0  # [s] for the feeder
 _INIT_TIME = 20.0  # [s] simulated, for the gripper to be initialised
 _IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] tolerance of a cube just placed
 
@@ -43,6 +49,8 @@ class Operator(CellClient):
         Arm and tool, to compute poses of the tool from joints.
     watch, show : callable
         See `CellClient`.
+    stages : sequence of Stage
+        Those of the cycle that wait for an input get it during a run.
 
     """
 
@@ -53,9 +61,14 @@ class Operator(CellClient):
         scene: Scene,
         watch: Callable[[], None],
         show: Callable[[Record], None] = lambda _record: None,
+        stages: Sequence[Stage] = (),
     ) -> None:
         super().__init__(domain, watch, show)
-        self._model, self._scene = model, scene
+        self._model, self._scene, self._stages = model, scene, stages
+        self._attendant: Attendant | None = None
+        node = self._node
+        self._feed_part: Client[Any, Any] = node.create_client(Trigger, 'sim_driver/feed_part')
+        self._switch_input: Client[Any, Any] = node.create_client(SetIO, 'sim_driver/switch_input')
 
     def prepare(self) -> None:
         """
@@ -102,6 +115,9 @@ class Operator(CellClient):
             self.call('plan')
             result = dataclasses.replace(result, planning_time_s=time.perf_counter() - begin)
             self.record = Record()
+            self._attendant = Attendant(
+                self._stages, self._switch, self._feed, task.cycles, len(self.events)
+            )
             self.do('run')
             self.wait_simulated(_SETTLING)
             result = self._measured(result)
@@ -115,12 +131,35 @@ class Operator(CellClient):
         self.until(lambda: self.call('teach_home'), is_taught, 'home')
 
     def teach(self, task: Task) -> None:
-        """Place the cube, teach start and target, and displace the cube if required."""
-        self.put_cube(task.start)
-        self._teach_pose('start', task.start.T_base_link_tcp(self._scene))
-        self._teach_pose('target', task.target.T_base_link_tcp(self._scene))
-        if task.displacement:
+        """Place the cubes of one cycle, teach the places, and displace the cube if required."""
+        for number, (pick, _) in enumerate(task.moves, 1):
+            if number > 1:
+                self._feed_and_wait(number)
+            self.put_cube(task.spots[pick])
+        for name, spot in task.spots.items():
+            self._teach_pose(name, spot.T_base_link_tcp(self._scene))
+        if task.displacement and task.start:
             self.put_cube(task.start.moved(task.displacement))
+
+    def _feed_and_wait(self, count: int) -> None:
+        self.wait(self._feed_part.service_is_ready, 'service sim_driver/feed_part', START_TIME)
+        future = self._feed_part.call_async(Trigger.Request())
+        self.wait(future.done, 'sim_driver/feed_part to answer', _FEED_TIME)
+        reply: Any = future.result()
+        if not reply.success:
+            raise ExecutionError(f'feed_part: {reply.message}')
+        self.wait(lambda: len(self.record.parts[-1][1]) >= count, 'the part to come', _FEED_TIME)
+
+    def _feed(self) -> None:
+        self._feed_part.call_async(Trigger.Request())
+
+    def _switch(self, pin: int, level: bool) -> None:
+        self._switch_input.call_async(SetIO.Request(pin=pin, state=float(level)))
+
+    def _look(self) -> None:
+        super()._look()
+        if self._attendant:
+            self._attendant.react(self.events, self.now)
 
     def _teach_pose(self, name: str, T: NDArray[Any]) -> None:
         self.until(
@@ -130,9 +169,9 @@ class Operator(CellClient):
         )
 
     def put_cube(self, spot: Spot) -> None:
-        """Place the cube and wait until it is there."""
+        """Place the cube that was fed last and wait until it is there."""
         def is_there() -> bool:
-            miss = distance(spot.T_base_link_part, self.record.part[-1][1])
+            miss = distance(spot.T_base_link_part, self.record.parts[-1][1][-1])
             return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))
 
         self.until(

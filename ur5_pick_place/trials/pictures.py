@@ -48,8 +48,8 @@ class RunSamples:
         Joint positions [rad].
     fingers : ndarray, shape (n, 2)
         Closing travel of each finger [m].
-    T_base_link_part : ndarray, shape (n, 4, 4)
-        Pose of the cube in `base_link`.
+    T_base_link_parts : ndarray, shape (n, k, 4, 4)
+        Poses of the cubes in `base_link`; NaN while one waits on the shelf.
     T_start, T_target : ndarray, shape (4, 4)
         Start and target pose of the cube, or of the TCP that grips it.
     boxes : tuple of SolidBox
@@ -67,7 +67,7 @@ class RunSamples:
     t: Array
     q: Array
     fingers: Array
-    T_base_link_part: Array
+    T_base_link_parts: Array
     T_start: Array
     T_target: Array
     boxes: tuple[SolidBox, ...] = ()
@@ -82,7 +82,7 @@ class RunSamples:
             't': (n,),
             'q': (n, 6),
             'fingers': (n, 2),
-            'T_base_link_part': (n, 4, 4),
+            'T_base_link_parts': (n, np.shape(self.T_base_link_parts)[1], 4, 4),
             'T_start': (4, 4),
             'T_target': (4, 4),
         }
@@ -90,13 +90,16 @@ class RunSamples:
             array = np.asarray(getattr(self, name), dtype=float)
             if array.shape != shape:
                 raise InvalidInput(f'recording {name} has shape {array.shape}: must be {shape}')
-            if not np.isfinite(array).all():
+            is_known = ~np.isnan(array) if name == 'T_base_link_parts' else np.full(shape, True)
+            if not np.isfinite(array[is_known]).all():
                 raise InvalidInput(f'recording {name} holds a value that is not finite')
             object.__setattr__(self, name, array)
 
-    def pose(self, i: int) -> CellPose:
-        """Return the poses of the cell at sample i."""
-        return CellPose(self.q[i], self.fingers[i], self.T_base_link_part[i])
+    def poses(self, i: int) -> list[CellPose]:
+        """Return the poses of the cell at sample i, one for each cube that has come."""
+        there = np.isfinite(self.T_base_link_parts[i, :, 0, 0])
+        parts = self.T_base_link_parts[i, there]
+        return [CellPose(self.q[i], self.fingers[i], T) for T in parts]
 
 
 def draw_cell(run: RunSamples, path: Path | str) -> bool:
@@ -114,7 +117,7 @@ def draw_cell(run: RunSamples, path: Path | str) -> bool:
     if not _can_draw():
         return False
     with _CellCamera.open(run, 960, 720) as camera:
-        highest = int(run.T_base_link_part[:, 2, 3].argmax())
+        highest = int(np.nanmax(run.T_base_link_parts[:, :, 2, 3], axis=1).argmax())
         picture = camera.shoot(highest, camera.tcp_path())
     with _written_whole(path) as file:
         picture.save(file, 'PNG')
@@ -178,7 +181,8 @@ class _CellCamera:
     def open(
         cls, run: RunSamples, width: int, height: int, fast: bool = False
     ) -> Iterator['_CellCamera']:
-        model = load_cell(boxes=run.boxes, ur_type=run.ur_type, gripper=run.gripper)
+        parts = run.T_base_link_parts.shape[1]
+        model = load_cell(parts, run.boxes, run.ur_type, run.gripper)
         if fast:
             model.vis.quality.shadowsize = 1024
             model.vis.quality.offsamples = 0
@@ -189,7 +193,7 @@ class _CellCamera:
         """Return the path of the TCP in steps of about `_SPACING`, (k, 3) [m]."""
         points: list[Array] = []
         for i in range(self._run.t.size):
-            apply_pose(self._model, self._data, self._run.pose(i))
+            self._apply(i)
             here = self._data.site('tcp').xpos
             if not points or np.linalg.norm(here - points[-1]) > _SPACING:
                 points.append(here.copy())
@@ -197,13 +201,17 @@ class _CellCamera:
 
     def shoot(self, i: int, trace: Array | None = None) -> Image.Image:
         """Render sample i, with a line through the points of `trace`, shape (k, 3)."""
-        apply_pose(self._model, self._data, self._run.pose(i))
+        self._apply(i)
         mujoco.mj_forward(self._model, self._data)
         self._renderer.update_scene(self._data, 'overview')
         if trace is not None:
             for a, b in itertools.pairwise(trace):
                 _add_segment(self._renderer.scene, a, b)
         return Image.fromarray(self._renderer.render())
+
+    def _apply(self, i: int) -> None:
+        for part, pose in enumerate(self._run.poses(i)):
+            apply_pose(self._model, self._data, pose, part)
 
 
 def _add_segment(scene: 'mujoco.MjvScene', a: Array, b: Array) -> None:

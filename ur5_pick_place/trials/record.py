@@ -39,8 +39,8 @@ class Record:
     ----------
     joints : list of (t, q, qd, q_planned)
         Measured positions [rad] and velocities [rad/s], and the controller's reference [rad].
-    part : list of (t, T_world_part)
-        Pose of the cube in the simulator, (4, 4) in `base_link`.
+    parts : list of (t, T_world_parts)
+        Poses of the cubes in the simulator, (k, 4, 4) in `base_link`, in order of feeding.
     fingers : list of (t, travel)
         Closing travel of both fingers, two numbers [m].
     events : list of dict
@@ -49,14 +49,14 @@ class Record:
     """
 
     joints: list[JointSample] = field(default_factory=list)
-    part: list[tuple[float, Array]] = field(default_factory=list)
+    parts: list[tuple[float, Array]] = field(default_factory=list)
     fingers: list[tuple[float, Sequence[float]]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def is_complete(self) -> bool:
         """Whether the record holds samples of joints, cube and fingers."""
-        return bool(self.joints and self.part and self.fingers)
+        return bool(self.joints and self.parts and self.fingers)
 
     def time_of(self, event: str) -> float | None:
         """Return the time of the first event of that name [s], or None."""
@@ -66,9 +66,12 @@ class Record:
         """Return the last measured joints up to time `t`, (..., 6) [rad]."""
         return np.array([q for _, q, *_ in self.joints])[_last(self.joints, t)]
 
-    def part_at(self, t: float | Array) -> Array:
-        """Return the last pose of the cube up to time `t`, (..., 4, 4)."""
-        return np.array([T for _, T in self.part])[_last(self.part, t)]
+    def parts_at(self, t: float | Array) -> Array:
+        """Return the cubes' last poses up to time `t`, (..., k, 4, 4); NaN before one came."""
+        found = np.full((len(self.parts), max(len(T) for _, T in self.parts), 4, 4), np.nan)
+        for row, (_, T) in zip(found, self.parts, strict=True):
+            row[: len(T)] = T
+        return found[_last(self.parts, t)]
 
     def fingers_at(self, t: float | Array) -> Array:
         """Return the last travel of the fingers up to time `t`, (..., 2) [m]."""
@@ -83,11 +86,47 @@ def _last(samples: Sequence[tuple[Any, ...]], t: float | Array) -> NDArray[np.in
 
 @dataclass(frozen=True)
 class Task:
-    """Start and target of a cycle, and how the cube is moved after teaching, if it is."""
+    """
+    What a run does with the cubes.
 
-    start: Spot
-    target: Spot
+    Attributes
+    ----------
+    spots : mapping of str to Spot
+        Where the places of the cycle are taught, by name.
+    moves : tuple of (str, str)
+        By cube of one cycle: the place where it lies at first, and where it ends.
+    ends : tuple of ndarray, shape (4, 4)
+        Where each cube of the run must lie at the end, in `base_link`, in order of feeding.
+    displacement : Displacement or None
+        How the only cube is moved after teaching.
+
+    """
+
+    spots: Mapping[str, Spot]
+    moves: tuple[tuple[str, str], ...]
+    ends: tuple[Array, ...] = field(compare=False)
     displacement: Displacement | None = None
+
+    @property
+    def start(self) -> Spot | None:
+        """Where the first cube lies; None without a cube."""
+        return self.spots[self.moves[0][0]] if self.moves else None
+
+    @property
+    def target(self) -> Spot | None:
+        """Where the first cube is put down; None without a cube."""
+        return self.spots[self.moves[0][1]] if self.moves else None
+
+    @property
+    def cycles(self) -> int:
+        """Number of cycles of the run."""
+        return len(self.ends) // len(self.moves) if self.moves else 1
+
+
+def transfer(start: Spot, target: Spot, displacement: Displacement | None = None) -> Task:
+    """Return the task of moving one cube from start to target."""
+    spots = {'start': start, 'target': target}
+    return Task(spots, (('start', 'target'),), (target.T_base_link_part,), displacement)
 
 
 @dataclass(frozen=True)
@@ -100,14 +139,16 @@ class RunResult:
     method : str
     task : Task
     success : bool
-        The task node reported success, and the cube is within tolerance of its target.
+        The task node reported success, and each cube is within tolerance of its place.
     reason : str
         Why the cycle failed; empty on success.
     placement_error_m, placement_error_rad : float or None
-        Pose error of the cube from the target; a quarter turn of the cube counts as an error.
+        Largest pose error of a cube from its place; a quarter turn of the cube counts as an error.
+    placement_errors_m, placement_errors_rad : tuple of float or None
+        Those of each cube, in order of feeding.
     grip_offset_m, grip_offset_rad : tuple of float or None
         Pose of the cube in the gripper relative to the taught grip: translation and rotation
-        vector.
+        vector; None unless one cube is gripped once.
     in_hand_error_m, in_hand_error_rad : float or None
         Placement error without the grip offset: the error that the arm causes, not the grip.
     cycle_time_s : float or None
@@ -129,6 +170,8 @@ class RunResult:
     task: Task
     placement_error_m: float | None = None
     placement_error_rad: float | None = None
+    placement_errors_m: tuple[float, ...] | None = None
+    placement_errors_rad: tuple[float, ...] | None = None
     grip_offset_m: tuple[float, ...] | None = None
     grip_offset_rad: tuple[float, ...] | None = None
     in_hand_error_m: float | None = None
@@ -165,26 +208,29 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
         found['cycle_time_s'] = round(done - started, 3)
     T_world_tcp = T_BASE_LINK_BASE @ forward(model, record.joints_at(_times(record))) @ T_tool_tcp
     found['max_tcp_speed_m_s'] = _top_speed(_times(record), T_world_tcp[:, :3, 3])
-    T_end = record.part[-1][1]
-    misplaced = distance(task.target.T_base_link_part, T_end)
-    found['placement_error_m'], found['placement_error_rad'] = misplaced
-    gripped = record.time_of(events.GRASP_VERIFIED)
-    if gripped is not None:
-        q = record.joints_at(gripped)
-        T_world_tcp = T_BASE_LINK_BASE @ forward(model, q) @ T_tool_tcp
-        T_tcp_part = inverse_transform(T_world_tcp) @ record.part_at(gripped)
+    ended = record.parts[-1][1]
+    if not task.ends or len(ended) < len(task.ends):
+        return found
+    misses = [distance(*pair) for pair in zip(task.ends, ended, strict=False)]
+    for unit, errors in zip(('m', 'rad'), zip(*misses, strict=True), strict=True):
+        found[f'placement_errors_{unit}'] = errors
+        found[f'placement_error_{unit}'] = max(errors)
+    grips = [e['time'] for e in record.events if e['event'] == events.GRASP_VERIFIED]
+    if len(task.ends) == len(grips) == 1:
+        T_world_tcp = T_BASE_LINK_BASE @ forward(model, record.joints_at(grips[0])) @ T_tool_tcp
+        T_tcp_part = inverse_transform(T_world_tcp) @ record.parts_at(grips[0])[0]
         offset = tool_down(0.0, 0.0, 0.0, 0.0) @ T_tcp_part  # its own inverse
         found['grip_offset_m'] = tuple(float(v) for v in offset[:3, 3])
         found['grip_offset_rad'] = tuple(float(v) for v in log_so3(offset[:3, :3]))
         found['in_hand_error_m'], found['in_hand_error_rad'] = distance(
-            task.target.T_base_link_grip @ T_tcp_part, T_end
+            task.ends[0] @ offset, ended[0]
         )
     return found
 
 
 def check_placement(result: RunResult) -> None:
     """
-    Check that the cube is within tolerance of its target.
+    Check that each cube is within tolerance of its place.
 
     If the cube was displaced after teaching, the error without the grip offset is checked.
 
@@ -194,11 +240,13 @@ def check_placement(result: RunResult) -> None:
         The error exceeds the tolerance, or is unknown.
 
     """
+    if not result.task.ends:
+        return
     is_displaced = result.task.displacement is not None
     what, how = ('in_hand', ' without grip offset') if is_displaced else ('placement', '')
     miss, turn = (getattr(result, f'{what}_error_{unit}') for unit in ('m', 'rad'))
     if miss is None or turn is None:
-        raise ExecutionError('the simulator published no pose of the cube')
+        raise ExecutionError('the simulator published no pose of the cube, or too few cubes')
     if miss > TOLERANCE_M or turn > TOLERANCE_RAD:
         raise ExecutionError(
             f'placement error{how} {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg: must be '

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Spots on the table: where the cube may lie, and what the arm can reach. Needs no ROS."""
 
+import itertools
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,6 +92,23 @@ def default_spots(ur_type: str) -> tuple[Spot, Spot]:
 DEFAULT_START, DEFAULT_TARGET = default_spots('ur5')
 
 
+def spot_of(T_base_link_part: Array) -> Spot:
+    """Return the spot above or below which something lies, by its pose (4, 4) in `base_link`."""
+    T = T_base_link_part
+    return Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]))
+
+
+def check_apart(spots: Mapping[str, Spot]) -> None:
+    """Raise `InvalidInput` if cubes at two of the spots would overlap."""
+    for (a, one), (b, other) in itertools.combinations(spots.items(), 2):
+        apart = math.hypot(one.x - other.x, one.y - other.y)
+        if apart < PART_SIZE:
+            raise InvalidInput(
+                f'{a} {one} and {b} {other} are {1e3 * apart:.0f} mm apart: must be at '
+                f'least {1e3 * PART_SIZE:.0f} mm apart, the size of the cube; move one of them'
+            )
+
+
 def T_tool_grip(scene: Scene) -> Array:
     """Return where a scene's tool holds the centre of the cube, tool down, (4, 4)."""
     T_tool_tcp = scene.tool.T_tool_tcp
@@ -117,7 +136,9 @@ class SpotChecker:
         self._model, self._radius = load_model(ur_type), LAYOUTS[ur_type].radius
         self._T_grip_tool = inverse_transform(T_tool_grip(load_scene(config / scene_file)))
 
-    def check_pair(self, start: Spot, target: Spot) -> None:
+    def check_pair(
+        self, start: Spot, target: Spot, names: tuple[str, str] = ('start', 'target')
+    ) -> None:
         """
         Check that the arm can carry the cube from start to target.
 
@@ -127,22 +148,18 @@ class SpotChecker:
             A spot is off the table or out of reach, the spots overlap, or no branch reaches both.
 
         """
-        branches = self.check_spot('start', start) & self.check_spot('target', target)
-        apart = math.hypot(start.x - target.x, start.y - target.y)
-        if apart < PART_SIZE:
-            raise InvalidInput(
-                f'start {start} and target {target} are {1e3 * apart:.0f} mm apart: must be at '
-                f'least {1e3 * PART_SIZE:.0f} mm apart, the size of the cube; move one of them'
-            )
+        pick, release = names
+        branches = self.check_spot(pick, start) & self.check_spot(release, target)
+        check_apart({pick: start, release: target})
         if not branches.any():
             raise InvalidInput(
-                f'start {start} and target {target} cannot be reached with the same branch '
+                f'{pick} {start} and {release} {target} cannot be reached with the same branch '
                 '(shoulder, elbow, wrist): move them closer together'
             )
 
-    def check_spot(self, name: str, spot: Spot) -> NDArray[np.bool_]:
+    def check_spot(self, name: str, spot: Spot, z: float = 0.0) -> NDArray[np.bool_]:
         """
-        Return which branches reach a spot and the point above it, shape (8,).
+        Return which branches reach a spot, `z` [m] higher, and the point above it, shape (8,).
 
         Raises
         ------
@@ -159,7 +176,7 @@ class SpotChecker:
                 )
         T_base_grip = T_BASE_BASE_LINK @ spot.T_base_link_grip
         reached = np.ones(8, dtype=bool)
-        for height in (0.0, self._height):
+        for height in (z, z + self._height):
             T = T_base_grip @ self._T_grip_tool
             T[2, 3] += height
             reached &= inverse(self._model, T)[1]

@@ -87,9 +87,11 @@ def time_shares(
 
 
 def shares_text(run: Mapping[str, Any]) -> str:
-    """Return a result's cycle time as a sum, one share per line; 'cycle -' if it is unknown."""
-    if run.get('cycle_time_s') is None or run.get(FLOOR) is None:
+    """Return a result's cycle time, as a sum with one share per line if they are known."""
+    if run.get('cycle_time_s') is None:
         return 'cycle -'
+    if run.get(FLOOR) is None:
+        return f'cycle {run["cycle_time_s"]:.2f} s'
     bound = f'lower bound {run[FLOOR]:.2f} s: first two lines below'
     total = f'cycle {run["cycle_time_s"]:.2f} s ({bound})'
     parts = (f'{run[name]:.2f} s  {meaning}' for name, meaning in SHARES.items())

@@ -7,14 +7,16 @@ from pathlib import Path
 import yaml
 
 from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.trials.record import Task
+from ur5_pick_place.trials.spots import Spot
 
 _LENGTH, _THICKNESS = 0.36, 0.02  # [m]
 
 
-def write_scene_with_wall(scene_file: Path, task: Task, height: float, path: Path) -> None:
+def write_scene_with_wall(
+    scene_file: Path, start: Spot, target: Spot, height: float, path: Path
+) -> None:
     """Write a scene file with a wall of `height` [m] halfway, across the straight path."""
-    scene, start, target = read_yaml(scene_file, 'scene file'), task.start, task.target
+    scene = read_yaml(scene_file, 'scene file')
     across = math.atan2(target.y - start.y, target.x - start.x) + math.pi / 2
     box = {
         'name': 'wall',

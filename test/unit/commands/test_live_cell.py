@@ -23,6 +23,7 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.trials import live_cell
 from ur5_pick_place.trials.processes import own_domain
+from ur5_pick_place.trials.spots import default_spots
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +52,8 @@ def refusal(monkeypatch: pytest.MonkeyPatch, capsys, *words: str) -> str:
     'words',
     [
         ('--ur-type', 'ur7'), ('--rtf', '0'), ('--rtf', 'nan'), ('--rtf', 'x'), ('--port', '-1'),
-        ('--port', '70000'), ('--parts', '0'), ('--parts', '25'), ('--cycle', 'none.yaml'),
+        ('--port', '70000'), ('--gripper', 'hook'),
+        ('--parts', '0'), ('--parts', '25'), ('--cycle', 'none.yaml'),
     ],
 )
 def test_an_option_out_of_range_is_named(monkeypatch, capsys, words) -> None:
@@ -96,9 +98,10 @@ def test_damaged_places_are_named(monkeypatch, capsys, tmp_path) -> None:
         ((), 1, 'poses_sim_domain1.yaml'),
         (('--ur-type', 'ur5e'), 0, 'poses_sim_ur5e.yaml'),
         (('--ur-type', 'ur5e'), 1, 'poses_sim_ur5e_domain1.yaml'),
+        (('--ur-type', 'ur3', '--gripper', 'vacuum'), 0, 'poses_sim_ur3_vacuum.yaml'),
     ],
 )
-def test_each_type_and_domain_has_its_own_places(
+def test_each_type_gripper_and_domain_has_its_own_places(
     monkeypatch, capsys, tmp_path, words, domain, name
 ) -> None:
     monkeypatch.setenv('ROS_DOMAIN_ID', str(domain))
@@ -144,26 +147,21 @@ def test_start_and_target_that_are_one_place_are_taught_anew():
     ],
 )
 def test_a_cube_that_does_not_lie_at_start_is_told(T, lies, remark):
-    spot, told = live_cell._spot(T_BASE_BASE_LINK @ T, CONFIG, 'ur5')
+    spot, told = live_cell._spot(T_BASE_BASE_LINK @ T, CONFIG, 'ur5', 'scene_sim.yaml')
     assert (spot.x, spot.y) == pytest.approx(lies)
     assert re.search(remark, told) if remark else not told
 
 
-def test_a_cycle_file_is_laid_out_for_a_ur5_only(monkeypatch, capsys) -> None:
-    text = refusal(monkeypatch, capsys, '--cycle', 'cycle_tag.yaml', '--ur-type', 'ur10e')
-    assert 'leave out --ur-type ur10e' in text
-
-
 @pytest.mark.parametrize(
-    ('file', 'places', 'part'),
+    ('file', 'ur_type', 'gripper', 'places'),
     [
-        ('', {'home', 'start', 'target'}, (0.45, -0.20)),
-        ('cycle_tag.yaml', {'home', 'target'}, (0.45, -0.20)),
-        ('cycle_two_boxes.yaml', {'home', 'part_1', 'part_2', 'box_1', 'box_2'}, (0.45, -0.20)),
+        ('', 'ur5', 'digital', {'home', 'start', 'target'}),
+        ('cycle_tag.yaml', 'ur10e', 'vacuum', {'home', 'target'}),
+        ('cycle_two_boxes.yaml', 'ur3', 'action', {'home', 'part_1', 'part_2', 'box_1', 'box_2'}),
     ],
 )
 def test_the_task_gets_the_cycle_file_and_its_places_are_taught(
-    monkeypatch, capsys, file, places, part
+    monkeypatch, capsys, file, ur_type, gripper, places
 ) -> None:
     found: dict = {}
 
@@ -180,7 +178,10 @@ def test_the_task_gets_the_cycle_file_and_its_places_are_taught(
     monkeypatch.setattr(live_cell, '_prepare', keep_places)
     with own_domain() as domain:  # free again afterwards
         monkeypatch.setenv('ROS_DOMAIN_ID', str(domain))
-    refusal(monkeypatch, capsys, '--port', '0', '--cycle', file)
+    words = ('--cycle', file, '--ur-type', ur_type, '--gripper', gripper)
+    refusal(monkeypatch, capsys, '--port', '0', *words)
     assert Path(found['pick_place']['cycle_file']).name == (file or 'cycle.yaml')
     assert found['taught'] == places
-    assert (found['sim_driver']['part_x'], found['sim_driver']['part_y']) == part
+    sim = found['sim_driver']
+    assert (sim['part_x'], sim['part_y']) == default_spots(ur_type)[0][:2]
+    assert sim['gripper'] == found['pick_place']['gripper'] == gripper

@@ -21,6 +21,7 @@ from ur5_pick_place.trials.record import (
     Task,
     check_placement,
     measure,
+    transfer,
 )
 from ur5_pick_place.trials.spots import Displacement, Spot
 
@@ -43,7 +44,7 @@ def record_of(T_gripped: np.ndarray, T_end: np.ndarray) -> Record:
     """The arm stands at home while it grips at 1 s, and the cube is elsewhere at 2 s."""
     record = Record()
     record.joints = [(t, HOME, np.zeros(6), HOME) for t in (0.0, 1.0, 2.0)]
-    record.part = [(0.0, T_gripped), (1.0, T_gripped), (2.0, T_end)]
+    record.parts = [(0.0, T_gripped[None]), (1.0, T_gripped[None]), (2.0, T_end[None])]
     record.fingers = [(0.0, [0.0, 0.0])]
     record.events = [
         {'time': 0.1, 'event': 'started'},
@@ -54,7 +55,7 @@ def record_of(T_gripped: np.ndarray, T_end: np.ndarray) -> Record:
 
 
 def test_placement_error_is_from_target_to_cube() -> None:
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, math.radians(30.0)))
+    task = transfer(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, math.radians(30.0)))
     record = record_of(pose(*HOME_TCP, HOME_YAW), pose(0.403, 0.204, 0.0225, 32.0))
     found = measure(record, task, MODEL, T_TOOL_TCP)
     assert found['placement_error_m'] == pytest.approx(0.005, abs=1e-9)
@@ -64,7 +65,7 @@ def test_placement_error_is_from_target_to_cube() -> None:
 
 
 def test_a_quarter_turn_of_the_cube_is_no_symmetry() -> None:
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
+    task = transfer(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
     record = record_of(pose(*HOME_TCP, HOME_YAW), pose(0.4, 0.2, 0.0225, 90.0))
     found = measure(record, task, MODEL, T_TOOL_TCP)
     assert found['placement_error_rad'] == pytest.approx(math.pi / 2)
@@ -72,7 +73,7 @@ def test_a_quarter_turn_of_the_cube_is_no_symmetry() -> None:
 
 def test_displaced_cube_is_measured_against_its_place_in_the_hand() -> None:
     """Gripped 3 mm off along its own x and put down so, the arm has made no mistake."""
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0), Displacement(0.003, 0.0, 0.0))
+    task = transfer(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0), Displacement(0.003, 0.0, 0.0))
     straight = pose(*HOME_TCP, HOME_YAW)
     off = pose(0.003, 0.0, 0.0, 0.0)
     record = record_of(straight @ off, pose(0.4, 0.2, 0.0225, 0.0) @ off)
@@ -87,13 +88,30 @@ def test_displaced_cube_is_measured_against_its_place_in_the_hand() -> None:
         check_placement(RunResult('ik', False, '', undisplaced, **found))
 
 
+def test_of_several_cubes_the_worst_counts_and_each_is_kept() -> None:
+    ends = tuple(pose(0.4, y, 0.0225, 0.0) for y in (0.1, 0.2))
+    spots = {'part_1': Spot(0.5, 0.1, 0.0), 'box': Spot(0.4, 0.1, 0.0)}
+    task = Task(spots, (('part_1', 'box'),), ends)
+    record = record_of(pose(*HOME_TCP, HOME_YAW), np.eye(4))
+    record.parts.append((2.1, np.array([ends[0], ends[1] @ pose(0.003, 0.0, 0.0, 0.0)])))
+    found = measure(record, task, MODEL, T_TOOL_TCP)
+    assert found['placement_errors_m'] == pytest.approx((0.0, 0.003), abs=1e-9)
+    assert found['placement_error_m'] == pytest.approx(0.003, abs=1e-9)
+    assert 'grip_offset_m' not in found
+    with pytest.raises(ExecutionError, match=r'3\.0 mm'):
+        check_placement(RunResult('ik', False, '', task, **found))
+    assert np.isnan(record.parts_at(2.0)[1]).all(), 'the second one has not come yet'
+    del record.parts[-1]
+    assert 'placement_error_m' not in measure(record, task, MODEL, T_TOOL_TCP)
+
+
 def test_top_speed_comes_from_the_joints() -> None:
     """Joint 1 turning at 1 rad/s moves the TCP at its distance from the axis."""
     record = record_of(np.eye(4), np.eye(4))
     record.joints = [
         (t, (t, *HOME[1:]), np.eye(6)[0], HOME) for t in np.arange(0.0, 1.0, 0.008)
     ]
-    found = measure(record, Task(Spot(0.5, 0, 0), Spot(0.4, 0, 0)), MODEL, T_TOOL_TCP)
+    found = measure(record, transfer(Spot(0.5, 0, 0), Spot(0.4, 0, 0)), MODEL, T_TOOL_TCP)
     radius = math.hypot(HOME_TCP[0], HOME_TCP[1])
     assert found['max_tcp_speed_m_s'] == pytest.approx(radius, rel=1e-3)
 
@@ -101,14 +119,14 @@ def test_top_speed_comes_from_the_joints() -> None:
 def test_two_samples_of_one_stamp_leave_the_result_finite(tmp_path: Path) -> None:
     record = record_of(pose(*HOME_TCP, HOME_YAW), pose(0.4, 0.2, 0.0225, 0.0))
     record.joints.insert(1, (0.0, HOME + 0.01, np.zeros(6), HOME))
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
+    task = transfer(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
     found = measure(record, task, MODEL, T_TOOL_TCP)
     assert math.isfinite(found['max_tcp_speed_m_s'])
     demo_report.write_result(tmp_path, [RunResult('ik', False, '', task, **found)], {})
 
 
 def test_nothing_heard_is_nothing_measured() -> None:
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
+    task = transfer(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
     assert measure(Record(), task, MODEL, T_TOOL_TCP) == {}
     with pytest.raises(ExecutionError, match='published no pose'):
         check_placement(RunResult('ik', False, '', task))
@@ -118,7 +136,7 @@ def test_nothing_heard_is_nothing_measured() -> None:
 
 
 def result(**fields: object) -> RunResult:
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
+    task = transfer(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0))
     return RunResult('ik', True, '', task, **fields)  # type: ignore[arg-type]
 
 
@@ -198,7 +216,7 @@ def test_progress_has_a_line_for_every_stage_even_one_that_passed_unseen() -> No
 def test_the_last_stage_ends_with_the_run_not_with_the_recording() -> None:
     stream = io.StringIO()
     progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
-    record = Record(part=[(0.0, np.eye(4))], fingers=[(0.0, [0.0, 0.0])])
+    record = Record(parts=[(0.0, np.eye(4)[None])], fingers=[(0.0, [0.0, 0.0])])
     for t, event in ((1.0, {'event': 'stage', 'stage': 'home'}), (2.0, {'event': 'done'})):
         record.joints.append((t - 0.01, HOME, np.zeros(6), HOME))
         progress.show(record)

@@ -177,12 +177,13 @@ def test_a_missing_or_broken_file_is_named(name, content, words, tmp_path, capsy
 def test_what_a_demo_writes_is_what_is_read(tmp_path):
     from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
     from ur5_pick_place.trials.demo_report import write_events, write_result
-    from ur5_pick_place.trials.record import RunResult, Task
+    from ur5_pick_place.trials.record import RunResult, transfer
     from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
 
     model = load_model('ur5')
     facts = arm_facts(model, np.eye(4), motion_limits(model, MotionSettings(max_speed=0.75)))
-    result = RunResult('ik', False, 'why', Task(DEFAULT_START, DEFAULT_TARGET), cycle_time_s=3.5)
+    task = transfer(DEFAULT_START, DEFAULT_TARGET)
+    result = RunResult('ik', False, 'why', task, cycle_time_s=3.5)
     write_result(tmp_path, [result], {'seed': None, 'arm': facts})
     write_events(tmp_path, EVENTS + STOPPED)
     assert report.read_motions(tmp_path) == {}

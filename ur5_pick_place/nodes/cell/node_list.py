@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ur5_pick_place.config_files import read_parameters, user_path
@@ -20,6 +21,7 @@ REMAPPINGS = tuple((f'/{name}', name) for name in ('tf', 'tf_static', 'clock', '
 Parameter = bool | int | float | str
 
 _ROBOT_NODES = ('ik_service', 'trajectory_planner', 'pick_place')
+EXECUTABLES = ('sim_driver', *_ROBOT_NODES, 'cockpit', 'recorder')
 _LOOPS = 'closed_loops.yaml'
 
 
@@ -77,6 +79,7 @@ def node_list(
     sim_parameters: Mapping[str, Parameter] | None = None,
     cockpit: Mapping[str, Parameter] | None = None,
     record: bool = False,
+    parameters: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
 ) -> tuple[NodeSpec, ...]:
     """
     Return the package's nodes for a robot.
@@ -95,6 +98,8 @@ def node_list(
         Parameters of the simulated cell, and of the cockpit; None = no cockpit.
     record : bool
         Whether the flight recorder is one of them.
+    parameters : mapping of str to mapping, optional
+        By executable, of those that start; they win over all others.
 
     Raises
     ------
@@ -118,8 +123,8 @@ def node_list(
     if robot == 'sim':
         wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
     return tuple(
-        NodeSpec(name, namespace, files.of(name), parameters)
-        for name, parameters in wanted.items()
+        NodeSpec(name, namespace, files.of(name), {**usual, **parameters.get(name, {})})
+        for name, usual in wanted.items()
     )
 
 
@@ -180,7 +185,7 @@ def _own_parameters(
         return {}  # the nodes report it
     space = f'/{namespace.strip("/")}'.rstrip('/')
     own: dict[str, Any] = {}
-    for executable in ('sim_driver', *_ROBOT_NODES, 'cockpit', 'recorder'):
+    for executable in EXECUTABLES:
         own |= read_parameters(path, f'{space}/{executable}')
     for name in own.keys() & shared.keys():
         if own[name] != shared[name]:
