@@ -164,14 +164,6 @@ def test_a_combination_that_makes_no_sense_is_refused_before_anything_starts(arg
         read_options(arguments, CONFIG)
 
 
-def test_a_cube_that_ends_in_the_gripper_is_refused(tmp_path):
-    path = tmp_path / 'held.yaml'
-    lines = (CONFIG / 'cycle.yaml').read_text().splitlines()
-    path.write_text('\n'.join(x for x in lines if 'release' not in x and 'reset payload' not in x))
-    with pytest.raises(InvalidInput, match="the part of 'start' down at no place"):
-        task_of(load_cycle(path), layout(load_cycle(path)))
-
-
 def test_a_pallet_of_more_cubes_than_the_cell_holds_is_refused_with_both_numbers():
     with pytest.raises(InvalidInput, match='--grid 5 5 1: the cycle needs 25 cubes.*at most 24'):
         read_options(['--grid', '5 5 1'], CONFIG)
