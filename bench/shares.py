@@ -10,7 +10,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import viser
@@ -49,11 +48,10 @@ def measure() -> list[Row]:
 def _recorder() -> list[Row]:
     """Return the recorder's share [%], and its ratio to that of the same subscriptions alone."""
     with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
+        own = {'recorder': {'records_folder': folder}}
         specs = [
-            replace(spec, parameters={**spec.parameters, 'records_folder': folder})
-            if spec.executable == 'recorder'
-            else spec
-            for spec in node_list('sim', CONFIG, record=True)
+            spec
+            for spec in node_list('sim', CONFIG, record=True, parameters=own)
             if spec.executable in ('recorder', _DRIVER)
         ]
         script = _RECEIVER.format(controller=distro().controller)
@@ -78,12 +76,13 @@ def _shares(
 ) -> list[Row]:
     """Return the share of a core [%] of each node in `goals`, the driver being at `rate` [Hz]."""
     with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
-        files = {
-            'pick_place': {'poses_file': f'{folder}/poses.yaml'},
-        }
+        own = {'pick_place': {'poses_file': f'{folder}/poses.yaml'}}
+        nodes_of_cell = node_list(
+            'sim', CONFIG, ur_type=ur_type, cockpit={'port': 0}, parameters=own
+        )
         specs = [
-            replace(spec, parameters={**spec.parameters, **files.get(spec.executable, {})})
-            for spec in node_list('sim', CONFIG, ur_type=ur_type, cockpit={'port': 0})
+            spec
+            for spec in nodes_of_cell
             if spec.executable in (*goals, *beside, _DRIVER)
         ]
         with NodeProcesses(specs, domain, Path(folder)) as nodes:

@@ -120,7 +120,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         share / 'config',
         **{name: given[name] for name in names},
         params_file=given['params_file'],
-        sim_parameters={'publish_tf': not with_rviz},
+        parameters={'sim_driver': {'publish_tf': not with_rviz}},
         cockpit={} if given['cockpit'] == 'true' else None,
         record=given['record'] == 'true',
     )

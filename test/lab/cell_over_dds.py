@@ -254,10 +254,10 @@ def _nodes(
 ) -> list[NodeSpec]:
     """Return the nodes that a cycle needs, with a poses file of their own."""
     gripper = str(overrides.get('gripper', ''))
-    own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **overrides}}
+    own = {
+        'pick_place': {'poses_file': str(folder / 'poses.yaml'), **overrides},
+        'sim_driver': {'real_time_factor': real_time_factor},
+    }
     ur_type = overrides.get('ur_type', 'ur5')
-    sim = {'real_time_factor': real_time_factor}
-    specs = node_list(
-        'sim', config, ur_type=ur_type, gripper=gripper, sim_parameters=sim, parameters=own
-    )
+    specs = node_list('sim', config, ur_type=ur_type, gripper=gripper, parameters=own)
     return [spec for spec in specs if spec.executable != 'ik_service']

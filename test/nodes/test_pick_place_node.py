@@ -47,7 +47,7 @@ def cell(ros_domain, tmp_path_factory):
     other = [
         spec
         for spec in node_list(
-            'sim', CONFIG, namespace='cell3', sim_parameters={'real_time_factor': 0.1}
+            'sim', CONFIG, namespace='cell3', parameters={'sim_driver': {'real_time_factor': 0.1}}
         )
         if spec.executable == 'sim_driver'
     ]

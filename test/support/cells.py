@@ -64,7 +64,7 @@ def sim_nodes(
         namespace=namespace,
         controller=controller,
         params_file=str(file),
-        sim_parameters=pace.sim(quick),
+        parameters={'sim_driver': pace.sim(quick)},
     )
     return [spec for spec in specs if spec.executable not in without]
 

@@ -99,8 +99,8 @@ def task_of(
     Raises
     ------
     InvalidInput
-        It reads a place from a TF frame, which nobody publishes here, or does not go with that grid
-        or displacement.
+        It reads a place from a TF frame, which nobody publishes here, or does not go with that
+        grid or displacement.
 
     """
     for name, place in cycle.places.items():

@@ -226,8 +226,11 @@ def _nodes(
         config,
         ur_type=options.ur_type,
         gripper=options.gripper,
-        sim_parameters=sim,
-        parameters={**dict.fromkeys(EXECUTABLES, scene), 'pick_place': scene | own},
+        parameters={
+            **dict.fromkeys(EXECUTABLES, scene),
+            'sim_driver': scene | sim,
+            'pick_place': scene | own,
+        },
     )
 
 

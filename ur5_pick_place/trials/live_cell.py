@@ -201,10 +201,9 @@ def _nodes(
         config,
         ur_type=given.ur_type,
         gripper=given.gripper,
-        sim_parameters=sim,
         cockpit={'host': _HOST, 'port': given.port},
         record=True,
-        parameters={'pick_place': own},
+        parameters={'pick_place': own, 'sim_driver': sim},
     )
 
 

@@ -76,7 +76,6 @@ def node_list(
     kinematics_params_file: str = '',
     params_file: str = '',
     gripper: str = '',
-    sim_parameters: Mapping[str, Parameter] | None = None,
     cockpit: Mapping[str, Parameter] | None = None,
     record: bool = False,
     parameters: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
@@ -94,8 +93,8 @@ def node_list(
         As for the launch file; empty for the default.
     gripper : str
         The kind of gripper; empty for that of the user's file, else the default.
-    sim_parameters, cockpit : dict, optional
-        Parameters of the simulated cell, and of the cockpit; None = no cockpit.
+    cockpit : dict, optional
+        Parameters of the cockpit; None = no cockpit.
     record : bool
         Whether the flight recorder is one of them.
     parameters : mapping of str to mapping, optional
@@ -121,7 +120,7 @@ def node_list(
     wanted['pick_place'] = {**shared, **choice, **_places(namespace, files, own)}
     wanted |= _optional_nodes(shared, robot, cockpit, record)
     if robot == 'sim':
-        wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
+        wanted = {'sim_driver': {**arm, **choice}, **wanted}
     return tuple(
         NodeSpec(name, namespace, files.of(name), {**usual, **parameters.get(name, {})})
         for name, usual in wanted.items()
