@@ -195,3 +195,20 @@ def test_an_error_of_this_package_is_the_answer_and_not_the_end_of_the_node(arou
     assert not refused.success
     assert 'error of this package, ZeroDivisionError: division by zero' in refused.message
     assert around.ask('teach_home').success
+
+
+def test_of_two_arms_nothing_is_taught_and_nothing_planned(around):
+    around.tag = 0.45, -0.2
+    around.wait(1.0)
+    assert around.ask('plan').success
+    second = around.node.create_publisher(JointState, 'joint_states', 10)
+    joints = JointState(name=list(JOINT_NAMES), position=[0.1] * 6, velocity=[0.0] * 6)
+    timer = around.node.create_timer(0.02, lambda: second.publish(joints))
+    around.wait(1.0)
+    for request in ('teach_home', 'plan'):
+        refusal = around.ask(request)
+        assert not refusal.success and '2 publishers send joint_states' in refusal.message
+    around.node.destroy_timer(timer)
+    around.node.destroy_publisher(second)
+    around.wait(1.5)
+    assert around.ask('plan').success

@@ -338,6 +338,7 @@ class PickPlace(Node):
     def _make_plan(self) -> str:
         if self._cell.unset_parameters:
             raise InvalidInput(self._cell.unset_parameters)
+        self._port.present_joints()  # or why they are not to be used
         poses = self._station.cycle_planner.converted(self._teaching.read_poses())
         for conversion in self._teaching.conversions(poses):
             self._emit(events.CONVERTED, **conversion)
