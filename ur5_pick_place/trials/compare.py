@@ -17,9 +17,10 @@ from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe
 from ur5_pick_place.trials.comparison import MethodRun, common_moves, run_method
+from ur5_pick_place.trials.demo_options import add_start_and_target
 from ur5_pick_place.trials.measure import measure
 from ur5_pick_place.trials.records import check_folder, driver_silent, keep_record
-from ur5_pick_place.trials.spots import Spot, default_spots
+from ur5_pick_place.trials.spots import default_spots
 
 _DESCRIPTION = (
     __doc__ + ' A spot "x y yaw" is the centre of the cube on the table in base_link, in metres '
@@ -133,13 +134,7 @@ def _parser() -> argparse.ArgumentParser:
         help='may be repeated (default: all)',
     )
     add_ur_type(parser)
-    for name, default in zip(('start', 'target'), default_spots('ur5'), strict=True):
-        parser.add_argument(
-            f'--{name}',
-            type=_spot,
-            metavar='"X Y YAW"',
-            help=f'default "{default.x:g} {default.y:g} {math.degrees(default.yaw):g}" for a ur5',
-        )
+    add_start_and_target(parser)
     parser.add_argument(
         '--preset',
         choices=tuple(_PRESETS),
@@ -154,16 +149,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument('--out', type=user_path, default='out', help='folder for JSON and plot')
     return parser
-
-
-def _spot(text: str) -> Spot:
-    words = text.replace(',', ' ').split()
-    if len(words) != 3:
-        raise argparse.ArgumentTypeError(
-            f'{text!r}: must be three numbers: x y yaw, metres and degrees'
-        )
-    x, y, yaw = (finite(word) for word in words)
-    return Spot(x, y, math.radians(yaw))
 
 
 def _check(given: argparse.Namespace) -> None:

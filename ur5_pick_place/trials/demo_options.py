@@ -199,6 +199,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_start_and_target(parser: argparse.ArgumentParser, remark: str = '') -> None:
+    """Add the options of the spots where the cube lies and where it goes."""
+    for name, default in zip(_PAIR, default_spots('ur5'), strict=True):
+        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
+        parser.add_argument(
+            f'--{name}',
+            type=_spot,
+            metavar='"X Y YAW"',
+            help=f'default "{text}" for a ur5{remark}',
+        )
+
+
 def add_gripper(parser: argparse.ArgumentParser) -> None:
     """Add the option that chooses the kind of gripper."""
     parser.add_argument(
@@ -212,14 +224,7 @@ def add_gripper(parser: argparse.ArgumentParser) -> None:
 
 def _add_spots(parser: argparse.ArgumentParser) -> None:
     """Add the options of where the cube lies, where it goes, and what stands in its way."""
-    for name, default in zip(('start', 'target'), default_spots('ur5'), strict=True):
-        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
-        parser.add_argument(
-            f'--{name}',
-            type=_spot,
-            metavar='"X Y YAW"',
-            help=f'default "{text}" for a ur5; random with --seed',
-        )
+    add_start_and_target(parser, '; random with --seed')
     parser.add_argument(
         '--displace',
         type=_displacement,

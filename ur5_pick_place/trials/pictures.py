@@ -4,7 +4,6 @@
 import functools
 import itertools
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -119,8 +118,7 @@ def draw_cell(run: RunSamples, path: Path | str) -> bool:
     with _CellCamera.open(run, 960, 720) as camera:
         highest = int(np.nanmax(run.T_base_link_parts[:, :, 2, 3], axis=1).argmax())
         picture = camera.shoot(highest, camera.tcp_path())
-    with _written_whole(path) as file:
-        picture.save(file, 'PNG')
+    picture.save(path, 'PNG')
     return True
 
 
@@ -148,22 +146,10 @@ def draw_cycle(run: RunSamples, path: Path | str) -> bool:
     palette = frames[len(frames) // 2].quantize(128, Image.Quantize.FASTOCTREE)
     coloured = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
     milliseconds = [round(100 * step) * 10] * (len(coloured) - 1) + [1500]
-    with _written_whole(path) as file:
-        coloured[0].save(
-            file, 'GIF', save_all=True, append_images=coloured[1:], duration=milliseconds, loop=0
-        )
+    coloured[0].save(
+        path, 'GIF', save_all=True, append_images=coloured[1:], duration=milliseconds, loop=0
+    )
     return True
-
-
-@contextmanager
-def _written_whole(path: Path | str) -> Iterator[Path]:
-    """Yield a temporary file that gets its name only when complete."""
-    unfinished = Path(path).with_name(f'.{Path(path).name}.part')
-    try:
-        yield unfinished
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 class _CellCamera:
@@ -243,8 +229,7 @@ def _can_draw() -> bool:
 
 def plot_joints(planned: JointTrace, measured: JointTrace, path: Path | str) -> None:
     """Write the figure of `joints_figure` to a PNG file."""
-    with _written_whole(path) as file:
-        joints_figure(planned, measured).savefig(file, format='png', dpi=110)
+    joints_figure(planned, measured).savefig(path, format='png', dpi=110)
 
 
 def joints_figure(planned: JointTrace, measured: JointTrace) -> Figure:
