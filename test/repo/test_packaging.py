@@ -169,7 +169,7 @@ def test_every_source_file_names_its_licence():
 
 
 @pytest.mark.parametrize(
-    ('target', 'variable'), [('cell', 'GRIPPER'), ('demo', 'PARTS'), ('soak', 'WALL')]
+    ('target', 'variable'), [('cell', 'METHOD'), ('demo', 'PARTS'), ('soak', 'WALL')]
 )
 def test_make_refuses_a_variable_that_its_target_would_ignore(target, variable):
     def dry_run(*words):
