@@ -13,6 +13,8 @@ import numpy as np
 from lab.cell import Cell, OpenCell, ReusableCell
 from lab.workers import Workers, run_cases
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics import forward, load_model
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.spots import DEFAULT_START, Spot, default_spots
@@ -82,6 +84,7 @@ _DROPPING = ('part_slips', 'part_missing', 'emergency_stop', 'output_stuck')
 _INTO_STAGE = 0.16  # [s]
 _CYCLE_TIMEOUT = 120.0  # [s] for a cycle to end
 _COMES_TO_REST = 1.5  # [s] allowed from a stop until the arm is at rest
+_ANY_ARM = load_model('ur5')
 _AFTERMATH = 1.0  # [s] observed before and after the cause is cleared
 _HOLDS = 7  # hold commands: 5 end a stream (any may be lost), 2 follow once a frozen arm rests
 _REST = 0.01  # [rad]; an arm freed after a stop must not return to where its goal was canceled
@@ -337,12 +340,15 @@ class Case:
             cell.until(partial(cell.press, button), 30.0, f'the robot to {button}')
 
     def _find_part(self) -> None:
-        """Move the lost part to the spot farther from it, away from the fingers."""
+        """Move the lost part to the spot farther from the fingers."""
         self._is_part_found = True  # a second move would bring it under the fingers
-        p = self._cell.T_world_part[:2, 3]
-        self._cell.put_part(
-            max(self._start, self._target, key=lambda spot: float(np.linalg.norm(p - spot[:2])))
-        )
+        x, y = (T_BASE_LINK_BASE @ forward(_ANY_ARM, self._cell.q))[:2, 3]
+
+        def angle(spot: Spot) -> float:
+            """Return by how much the arm would have to turn to the spot, whatever its reach."""
+            return abs(float(np.angle(complex(spot[0], spot[1]) / complex(x, y))))
+
+        self._cell.put_part(max(self._start, self._target, key=angle))
 
     def _recover(self) -> str:
         """Rearm, go home and release the part; return the first problem, or ''."""

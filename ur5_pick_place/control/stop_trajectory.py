@@ -61,7 +61,7 @@ _SAME_SPEED = 1.0008  # sigma at most; the gate allows 1.001 of the limit of spe
 _MOST_ACCELERATION, _MOST_JERK = 1.0005, 1.05  # likewise of the limits
 _MOST_TORQUE = 0.98
 # Share of `_FRACTIONS`, and how much later a stop may begin [s], or 1.2 times the shortest stop.
-_SOON, _GENTLER = (1.0, 0.3), (0.4, 1.0)
+_SOON, _LATE, _GENTLER = (1.0, 0.3), (1.0, 1.0), (0.4, 1.0)
 _LONG = 0.8  # [s]; a plan that goes on for longer is stopped more gently, or with too much torque
 _SHORTEST = 0.06  # [s]; a stop from a slow motion takes at least that
 _STANDING = 1e-6  # [s]; joint speed divided by the acceleration limit
@@ -94,7 +94,7 @@ def brake(
     if t + delay + _GAP < rest:
         attempts = [(dynamics, *_SOON)]
         if rest - t > _LONG:
-            attempts += [(dynamics, *_GENTLER), (None, *_SOON)]
+            attempts += [(dynamics, *_LATE), (dynamics, *_GENTLER), (None, *_LATE)]
         for model, share, longest in attempts:
             plan = _PlanAhead.of(trajectory, t + delay, rest, limits, longest)
             tried: list[float] = []
@@ -189,7 +189,9 @@ class _PlanAhead:
         q, qd, qdd, qddd = trajectory.sample(begin + step * np.arange(_SAMPLES))
         speed, rate, ratio = _speed_along(qd, qdd, limits)
         way = np.append(0.0, np.cumsum(_lengths(speed, rate, step)))
-        bend = np.gradient(rate, step)
+        a, b, c = qd / limits.qdd, qdd / limits.qdd, qddd / limits.qdd
+        bend = (b * b + a * c).sum(axis=1) - rate**2
+        bend /= np.maximum(speed, _STANDING)  # exact: a difference would smear switches of jerk
         return cls(step, q, qd, qdd, qddd, speed, rate, bend, ratio, way, delay)
 
     def stops(
