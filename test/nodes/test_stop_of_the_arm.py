@@ -192,6 +192,27 @@ def test_a_place_is_taught_from_joints_that_come_late_and_refused_without(cell):
     assert not refused.success and 'no joint_states for' in refused.message
 
 
+@pytest.mark.parametrize(
+    'names', [['trajectory_planner', 'pick_place'], ['trajectory_planner'], ['pick_place']]
+)
+def test_a_node_that_ctrl_c_ends_lets_the_arm_brake_along_its_path_first(cell, names):
+    client, sent = cell.client, []
+    client.hear(JointTrajectory, 'trajectory_planner/sent_goal', sent.append)
+    execute(cell)
+    begin = time.monotonic()
+    for name in names:
+        cell.signal(name, signal.SIGINT)
+    cell.time_to_rest(STOP_TIME + BRAKING)
+    assert np.abs(client.q - TURNED).max() > 0.1, 'it was stopped on its way'
+    braking = sent[-1].points[-1].time_from_start
+    assert braking.sec < 2, 'the last goal is the one that brakes'
+    for name in names:
+        assert cell.ended(name) == 0
+        assert time.monotonic() - begin < pace.wall(4.0)
+        cell.start(name)
+    cell.rearm()
+
+
 @pytest.mark.drill
 def test_both_nodes_restarted_find_the_goal_that_outlived_its_sender(cell):
     client = cell.client

@@ -172,6 +172,10 @@ class NodesCell:
         """Send a signal to a node."""
         os.kill(self._running[name].pids[name], how)
 
+    def ended(self, name: str) -> int:
+        """Wait for a node to end; return its exit code."""
+        return os.waitstatus_to_exitcode(os.waitpid(self._running[name].pids[name], 0)[1])
+
     def kill(self, *names: str) -> None:
         """Kill nodes without a chance to clean up."""
         for name in names:

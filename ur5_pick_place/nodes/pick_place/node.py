@@ -9,7 +9,8 @@ The decisions are made in `task.machine`; here are the requests and the publishe
 import json
 import math
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -74,6 +75,7 @@ from ur5_pick_place.task.station import Station, StationSettings
 
 # One for planning, one for what a job computes, one for other requests meanwhile.
 _THREADS = 3
+_BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
 _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
 
@@ -394,6 +396,16 @@ class PickPlace(Node):
         self._drawing.remove_outdated()
         self._latch.send_if_due()
         self._publish_state()
+
+    def come_to_rest(self) -> Iterator[None]:
+        """Let the planner brake, as this node ends; it cancels a motion without this node."""
+        if not self._port.is_moving:
+            return
+        self._machine.stop('the pick_place node ends')
+        self._stop_planner.call_async(Trigger.Request())
+        deadline = time.monotonic() + _BRAKING
+        while self._port.is_moving and time.monotonic() < deadline:
+            yield
 
     def _on_planner_death(self) -> None:
         """Stop the arm in place of the planner, whichever client moves it, and latch."""

@@ -196,6 +196,11 @@ class TaskPort:
         """Whether the planner reports that it is stopped."""
         return parse_motion_state(self.planner_state)[0] is MotionState.STOPPED
 
+    @property
+    def is_moving(self) -> bool:
+        """Whether the planner moves the arm."""
+        return parse_motion_state(self.planner_state)[0] is MotionState.MOVING
+
     async def wait_for_rest(self) -> None:
         """
         Wait for up to 1 s until the arm counts as at rest, unless the planner moves it.
@@ -208,7 +213,7 @@ class TaskPort:
         over: Future[None] = Future()
 
         def check() -> None:
-            is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
+            is_moved = self.is_moving
             is_over = self._arrived > begin and (is_moved or not self.why_not_at_rest)
             if not over.done() and (is_over or time.monotonic() >= begin + _REST_TIMEOUT):
                 over.set_result(None)

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,6 +33,7 @@ _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discover
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
 # [s] of one wait: on a SIGTERM rclpy may wake just before the context ends, and wait again.
 _SPIN_TIMEOUT = 0.5
+_MOVING_SPIN_TIMEOUT = 0.05  # [s] where only Python handles the signal, after the wait
 # [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
 _SWITCH_INTERVAL = 1e-4
 _LEASE = 5.0  # [s] for which servers of a killed node may still be listed
@@ -42,14 +43,16 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     """
     Create a node, spin it, and end cleanly on SIGINT, SIGTERM or a user error.
 
-    A node that refuses its parameters exits with 2 and one line on stderr.
+    A node that refuses its parameters exits with 2 and one line on stderr. One whose class has a
+    `come_to_rest` is spun after the signal for as long as that yields.
 
     """
     node = executor = poller = None
     code = 0
     signals = _FirstSignal()
+    come_to_rest: Callable[[Any], Iterator[None]] | None = getattr(create, 'come_to_rest', None)
     try:
-        start_ros()
+        start_ros(SignalHandlerOptions.NO if come_to_rest else None)
         node = create()
         _poll_clock(node)
         executor = PromptExecutor(threads)
@@ -57,8 +60,13 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         poller = Poller(node, executor.lock, executor.after_pass, executor.fail)
         _keep_what_is_loaded()
         with poller:
-            while rclpy.ok():
-                executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
+            signals.is_raised = come_to_rest is None
+            timeout = _MOVING_SPIN_TIMEOUT if come_to_rest else _SPIN_TIMEOUT
+            while rclpy.ok() and not signals.is_received:
+                executor.spin_once(timeout_sec=timeout)
+            for _ in come_to_rest(node) if come_to_rest else ():
+                executor.spin_once(timeout_sec=timeout)
+            rclpy.try_shutdown()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except (Ur5PickPlaceError, ParameterException) as error:
@@ -108,11 +116,13 @@ class _FirstSignal:
     ----------
     is_received : bool
         Whether a signal was received; may be set.
+    is_raised : bool
+        Whether the first one interrupts; may be set.
 
     """
 
     def __init__(self) -> None:
-        self.is_received = False
+        self.is_received, self.is_raised = False, True
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._interrupt)
 
@@ -124,7 +134,8 @@ class _FirstSignal:
     def _interrupt(self, *_: Any) -> None:
         if not self.is_received:
             self.is_received = True
-            raise KeyboardInterrupt
+            if self.is_raised:
+                raise KeyboardInterrupt
 
 
 def _poll_clock(node: Node) -> None:

@@ -7,7 +7,7 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -86,6 +86,8 @@ _SERVED = (
     *SCENE_SERVICES,
     *('~/stop', '~/rearm'),
 )
+_ENDS = 'the planner node ends: start it again'
+_BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
 # [s] of silence after which the joints count as unknown; joint_state_timeout if that is more
 _PRESENT = 0.5
 
@@ -95,6 +97,7 @@ class TrajectoryPlanner(Node):
 
     def __init__(self) -> None:
         super().__init__('trajectory_planner')
+        self._is_ending = False
         robot, motion, health, tracking, groups, cartesian, self._loops, stamps = declare_settings(
             self,
             RobotSettings,
@@ -198,7 +201,19 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/stop', self._on_stop, callback_group=control)
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
+    def come_to_rest(self) -> Iterator[None]:
+        """Brake, as this node ends, and cancel what has not come to rest in time."""
+        self._is_ending, manager = True, self._trajectory_client.manager
+        manager.stop(_ENDS, latch=False)
+        deadline = time.monotonic() + _BRAKING
+        while manager.is_moving:
+            if time.monotonic() > deadline:
+                manager.fail(_ENDS)
+            yield
+
     def _on_task_gone(self) -> None:
+        if self._is_ending:
+            return  # the launch ends both
         manager = self._trajectory_client.manager
         manager.status.is_in_freedrive = False  # it is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
