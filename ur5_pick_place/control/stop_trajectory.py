@@ -21,7 +21,7 @@ from scipy.interpolate import CubicHermiteSpline
 
 from ur5_pick_place.control.speed_profile import SpeedProfile
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.timing.ptp import stretch
@@ -103,7 +103,7 @@ def brake(
                     continue
                 begin, last = round(delay + stop.later, _DIGITS), min(t + delay + stop.end, rest)
                 stopping = _slow_along(trajectory, t, begin, last, limits, stop.fractions)
-                if stopping and _is_within(stopping, limits):
+                if stopping and _is_within(stopping, limits) and plan.carries(stopping, model):
                     return stopping
                 tried.append(stop.later)
                 if len(tried) == _TRIES:
@@ -213,6 +213,15 @@ class _PlanAhead:
             for k, end in zip(some[is_within], at[is_within, -1] + 1.0, strict=True):
                 yield _Stop(float(begin[k] * self.step), part[k], float(end * self.step))
 
+    def carries(self, stopping: Trajectory, dynamics: Dynamics | None) -> bool:
+        """Return whether a stop needs at most the joints' torque, or what the plan needs."""
+        if dynamics is None:
+            return True
+        planned = np.abs(dynamics.inverse(self.q, self.qd, self.qdd)).max(axis=0)
+        states = stopping.sample(stopping.dense_times(4e-3))[:3]
+        most = np.maximum(dynamics.torque_max, planned)
+        return bool((np.abs(dynamics.inverse(*states)) <= most).all())
+
     def _is_within(
         self, profile: SpeedProfile, begin: Array, limits: Limits, room: '_TorqueRoom | None'
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
@@ -307,6 +316,7 @@ def resume_on_path(
     q: Array,
     limits: Limits,
     within: tuple[float, float] = (0.0, np.inf),
+    dynamics: Dynamics | None = None,
 ) -> Trajectory:
     """
     Return the rest of `trajectory` for an arm that came to rest on its path at joints `q` (6,).
@@ -315,7 +325,7 @@ def resume_on_path(
     more than once: the earliest pass counts, so that no place after it is left out.
 
     The time scaling rises from 0 to 1 as a smooth step, nowhere faster than the plan; the quickest
-    start that keeps the limits is chosen.
+    start that keeps the limits, and with `dynamics` those of torque, is chosen.
 
     """
     t = _first_pass(trajectory, q, within)
@@ -323,9 +333,10 @@ def resume_on_path(
         return hold_trajectory(trajectory.q[-1])
     for length in _STARTS:
         rest = _speed_up(trajectory, t, length)
-        if _is_within(rest, limits):
+        torque = _torque_excess(rest, dynamics)
+        if _is_within(rest, limits) and torque <= 1.0:
             break
-    return _slowed(rest, _excess(rest, limits))
+    return _slowed(rest, max(_excess(rest, limits), _BETWEEN * torque if torque > 1.0 else 1.0))
 
 
 def _first_pass(trajectory: Trajectory, q: Array, within: tuple[float, float]) -> float:
@@ -350,6 +361,15 @@ def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:
 def _is_within(trajectory: Trajectory, limits: Limits) -> bool:
     velocity, acceleration, jerk = _used(trajectory, limits)
     return max(velocity, acceleration) <= _SLACK and jerk <= _JERK_SLACK
+
+
+def _torque_excess(trajectory: Trajectory, dynamics: Dynamics | None) -> float:
+    """Return the factor by which a motion must be stretched for its torque; 0 if that is vain."""
+    if dynamics is None:
+        return 0.0
+    states = trajectory.sample(trajectory.dense_times(4e-3))[:3]
+    factor = float(slowdown_for_torque(*states, dynamics).max())
+    return factor if np.isfinite(factor) else 0.0
 
 
 def _excess(trajectory: Trajectory, limits: Limits) -> float:
@@ -412,7 +432,8 @@ def _merged(even: Array, own: Array, gap: float) -> Array:
 
 def rest_of(trajectory: Trajectory, t: float, end: float = np.inf) -> Trajectory:
     """Return a trajectory from time `t` [s] on, to its rest at `end` if that is earlier."""
-    later = (trajectory.t > t + 1e-3) & (trajectory.t <= end)
+    t = round(t, _DIGITS)
+    later = (trajectory.t > t + _LEAST_GAP) & (trajectory.t <= end)
     times = np.concatenate([[t], trajectory.t[later]])
     q, qd, qdd, _ = trajectory.sample(times)
     qd[-1] = qdd[-1] = 0.0

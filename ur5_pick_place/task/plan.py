@@ -438,7 +438,8 @@ class CyclePlanner:
             )
         settings = planner.settings
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)
-        rest = resume_on_path(planned.motion.trajectory, q_now, limits, within)
+        motion, dynamics = planned.motion.trajectory, planner.dynamics
+        rest = resume_on_path(motion, q_now, limits, within, dynamics)
         return PlannedMotion(rest, planner.check(rest, q_now))
 
     def _arm(

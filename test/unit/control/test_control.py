@@ -15,7 +15,7 @@ from ur5_pick_place.control.motion_monitor import (
 )
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.speed_profile import SpeedProfile
-from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
+from ur5_pick_place.control.stop_trajectory import brake, rest_of, resume_on_path
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.nodes.ros.diagnostics import Jitter
@@ -294,6 +294,19 @@ def test_a_load_that_no_stop_can_carry_does_not_let_the_motion_run_on():
     assert stop is None or stop.duration < 2.5 < motion.duration - 1.0
 
 
+def test_what_is_left_of_a_motion_keeps_its_jerk_wherever_it_begins(rng):
+    """Also just before a point of the plan, at which the jerk switches."""
+    limits = replace(LIMITS, qdd=np.full(6, 40.0), qddd=np.full(6, 400.0))
+    for _ in range(10):
+        end = HOME + rng.uniform(-0.02, 0.02, 6)
+        motion = time_ptp(HOME, end, limits, lambda q, qd: np.zeros(1))
+        for before in (2e-4, 5e-4, 9e-4, 2e-3):
+            for t in motion.t[2:-1] - before:
+                rest = rest_of(motion, t)
+                received = Trajectory(np.round(rest.t, 9), rest.q, rest.qd, rest.qdd)
+                assert (received.jerk_peaks()[1] / limits.qddd).max() < 1.01
+
+
 def ruckig_stop(speed, rate, max_rate, max_jerk):
     """Return in how long ruckig brings a speed to zero [s]."""
     state = ruckig.InputParameter(1)
@@ -401,7 +414,7 @@ def test_braking_with_a_heavy_load_keeps_the_torque_of_the_joints(rng):
         states = motion.sample(motion.dense_times(4e-3))[:3]
         return np.abs(heavy.inverse(*states) / heavy.torque_max).max()
 
-    stops, unaware = [], []
+    stops, unaware, refused = [], [], 0
     while len(stops) < 60:
         q_start = rng.uniform(-1.5, 1.5, 6)
         try:
@@ -410,8 +423,12 @@ def test_braking_with_a_heavy_load_keeps_the_torque_of_the_joints(rng):
             continue
         for t in np.linspace(0.02, 0.95, 6) * motion.duration:
             unaware.append(most_torque(brake(motion, t, planner.limits)))
-            stops.append(most_torque(brake(motion, t, planner.limits, dynamics=heavy)))
-    assert max(unaware) > 1.1 and max(stops) < 1.01
+            stop = brake(motion, t, planner.limits, dynamics=heavy)
+            stops.append(most_torque(stop))
+            there = stop.q[-1], planner.limits, (t, t + stop.duration)
+            refused += most_torque(resume_on_path(motion, *there)) > 1.0
+            planner.check(resume_on_path(motion, *there, heavy), stop.q[-1])
+    assert max(unaware) > 1.1 and max(stops) < 1.01 and refused
 
 
 @pytest.mark.parametrize('takeover_time', [0.02, 0.1, 0.2])
