@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import errno
 import io
 import math
 import os
@@ -92,6 +93,12 @@ def quiet_pipe() -> Iterator[None]:
             yield
         finally:
             print(end='', flush=True)  # here, where a failure can still be caught
-    except BrokenPipeError:
+    except OSError as error:
+        # An error of a file has its name; that of a full disk behind `>` has none.
+        is_full = error.errno == errno.ENOSPC and error.filename is None
+        if not (is_full or isinstance(error, BrokenPipeError)):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if is_full:
+            sys.exit(f'the output cannot be written: {error.strerror}')
         sys.exit(128 + signal.SIGPIPE)

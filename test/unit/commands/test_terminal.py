@@ -45,6 +45,14 @@ def test_a_command_that_nobody_reads_ends_in_silence(options):
     assert command.wait(30.0) == 141
 
 
+def test_a_full_disk_is_named_in_one_line():
+    words = [sys.executable, '-m', 'ur5_pick_place.commands.fk', *'000000']
+    with open('/dev/full', 'wb') as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, timeout=60.0)
+    assert done.stderr == b'the output cannot be written: No space left on device\n'
+    assert done.returncode == 1
+
+
 def test_what_a_terminal_cannot_show_is_printed_as_an_escape():
     words = [sys.executable, '-m', 'ur5_pick_place.commands.cycle_diagram', CYCLE]
     environment = {**os.environ, 'PYTHONIOENCODING': 'latin-1'}
