@@ -115,10 +115,18 @@ class ExecutionManager:
 
     def stop_if_blocked(self) -> None:
         """Stop the running motion if its remaining path collides in the current scene."""
-        with self._lock:
-            path = path_ahead(self._goal or self._stream, self.status.q)
-        if len(path) and (contact := self._planner.why_blocked(path)):
-            self.stop(f'the scene has changed: {contact}', latch=False, is_near=True)
+        while True:
+            with self._lock:
+                motion = self._goal or self._stream
+                path = path_ahead(motion, self.status.q)
+            # Too long for the lock; if another motion runs afterwards, that is looked at.
+            contact = self._planner.why_blocked(path) if len(path) else ''
+            with self._lock:
+                if not contact:
+                    return
+                if motion is (self._goal or self._stream):
+                    self.stop(f'the scene has changed: {contact}', latch=False, is_near=True)
+                    return
 
     def start(
         self, trajectory: Trajectory, on_end: OnOutcome, is_wanted: IsWanted = lambda: True

@@ -9,10 +9,11 @@ from arm_over_table import box_at
 from closed_loop_cell import PLANNER, TCP
 from loop_bench import Bench
 from motion_planners import FAST, make_planner, tool_down
-from stop_cell import Cell
+from stop_cell import Anything, Cell, moving, turn
 
-from ur5_pick_place.kinematics import forward, inverse
+from ur5_pick_place.kinematics import HOME, forward, inverse
 from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 TO_FINGERTIPS = 0.059  # [m] in y from the TCP to the side of the hand
 
@@ -64,6 +65,31 @@ def test_an_object_nearer_than_the_braking_distance_cancels_the_motion_at_once(g
     assert reason.startswith('the scene has changed: ') and 'post' in reason
     assert 'canceled at once: look whether the arm has touched it' in reason
     assert not planner.collision.check(cell.port.q)
+
+
+def test_a_motion_that_began_during_the_look_at_the_one_before_is_not_stopped_for_it():
+    class Slow(Anything):
+        """The first look outlasts the motion, whose path is blocked; the next one's is free."""
+
+        cell, looks = None, 0
+
+        def why_blocked(self, _path):
+            self.looks += 1
+            if self.looks > 1:
+                return ''
+            self.cell.run(6.0)
+            on = turn(1.0, 8.0)
+            on = Trajectory(on.t, on.q + self.cell.port.q - HOME, on.qd, on.qdd)
+            self.cell.executor.start(on, self.cell.ends.append)
+            return 'an object in a path that was left'
+
+    gate = Slow()
+    gate.cell = cell = moving(gate)
+    cell.executor.stop_if_blocked()
+    assert [end.ok for end in cell.ends] == [True] and gate.looks == 2
+    cell.port.accept(cell.now)
+    cell.run(9.0)
+    assert [end.ok for end in cell.ends] == [True, True]
 
 
 def test_a_motion_that_brakes_is_canceled_if_the_next_object_is_nearer():
