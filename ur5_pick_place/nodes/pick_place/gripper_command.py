@@ -110,19 +110,19 @@ class GripperCommands:
         """Return what is known of the fingers, however they came there."""
         gripper, seen = self._run.gripper, self._observe()
         position, near, view = math.nan, _NEAR, seen.gripper
+        holds, report = gripper.part_signal(seen), view.report
         if isinstance(gripper.settings, ActionSettings):
             near = gripper.settings.position_tolerance
-            if view.report and view.report.ended:
-                position = view.report.position
-            elif view.position is not None:
+            if view.position is not None:  # the joint: a report may be old, or a mere echo
                 position = view.position
-            stalled = bool(view.report and view.report.stalled)
-        else:
-            stalled = gripper.part_signal(seen) is True
-            if gripper.is_open(seen):
-                position = self._choice.gripper_opening
-            elif gripper.is_closed(seen) and gripper.part_signal(seen) is False:
-                position = 0.0
+            elif report and report.ended:
+                position = report.position
+            if holds is None and report:
+                holds = report.stalled
+        elif gripper.is_open(seen):
+            position = self._choice.gripper_opening
+        elif gripper.is_closed(seen) and holds is False:
+            position = 0.0
         return GripperCommand.Result(
-            position=position, stalled=stalled, reached_goal=abs(position - goal) <= near
+            position=position, stalled=bool(holds), reached_goal=abs(position - goal) <= near
         )
