@@ -217,7 +217,7 @@ class TrajectoryPlanner(Node):
         manager = self._trajectory_client.manager
         manager.status.is_in_freedrive = False  # it is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
-        manager.fail(_TASK_GONE)
+        manager.stop(_TASK_GONE, latch=True)
 
     def _on_task_state(self, state: String) -> None:
         self._trajectory_client.manager.status.is_in_freedrive = state.data == 'freedrive'
