@@ -418,7 +418,7 @@ def test_the_notebook_is_valid_and_plots(cell, watcher, ready, tmp_path):
     t = np.array(said[-1].split(), dtype=float)
     assert np.diff(t).min() >= 0.0
     # In the robot's time, whatever the cell's real-time factor; samples begin before the run.
-    assert 0.0 <= t[-1] - float(outcome.split()[-2]) < 2.0
+    assert -0.1 < t[-1] - float(outcome.split()[-2]) < 2.0
     assert (tmp_path / 'plot.png').stat().st_size > 5000
 
 

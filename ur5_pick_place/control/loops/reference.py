@@ -143,9 +143,12 @@ class Change:
     def path(self) -> Array:
         """Joints (n, 6) [rad] from start to end, whose chords are within 0.3 mrad of it."""
         start, way = self.start.q, self.end.q - self.start.q
-        off = self.at(self.cycles // 3).q - start
-        off = off - (off @ way) / max(float(way @ way), _STILL) * way
-        step = _BETWEEN if np.abs(off).max() > _STRAIGHT else self.cycles
+        thirds = (self.cycles // 3, 2 * self.cycles // 3)
+        off = np.array([self.at(cycle).q - start for cycle in thirds])
+        along = off @ way / max(float(way @ way), _STILL)
+        beside = np.abs(off - along[:, None] * way).max()
+        is_chord = beside <= _STRAIGHT and (np.abs(along - 0.5) <= 0.5).all()
+        step = self.cycles if is_chord else _BETWEEN
         cycles = [*range(0, self.cycles, step), self.cycles]
         return np.array([self.at(cycle).q for cycle in cycles])
 

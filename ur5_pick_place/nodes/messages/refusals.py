@@ -14,6 +14,8 @@ def reason_of(node: Node, error: Exception) -> str:
     """Return why a request failed; log an error that is this package's own with its traceback."""
     if isinstance(error, Ur5PickPlaceError):
         return str(error)
+    if not node.context.ok():  # whatever the end of the process has broken off
+        return f'{node.get_name()} is ending'
     lines = (f'  {one_line(line)}' for line in traceback.format_exc().splitlines())
     node.get_logger().error('\n'.join(['a request failed with an internal error:', *lines]))
     return (
