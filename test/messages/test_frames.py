@@ -190,3 +190,12 @@ def test_a_moving_frame_that_has_gone_is_not_where_it_was(talk, monkeypatch, par
         frames.T_base_frame('camera', lambda _link: np.eye(4))
     frames._store.add_static(serialize_message(message))
     assert frames.T_base_frame('camera', lambda _link: np.eye(4)) is not None
+
+
+def test_a_camera_on_the_tool_is_known_without_the_arm_in_tf(talk) -> None:
+    """A request may have its own joints, while the driver is off."""
+    frames, message = Frames(talk.node, '', None), transforms(0.4, 'camera')
+    message.transforms[0].header.frame_id = 'tool0'
+    frames._store.add_static(serialize_message(message))
+    with pytest.raises(StopIteration):  # it returns at once
+        frames.wait_for('camera', 1.0).send(None)

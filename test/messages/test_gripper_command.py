@@ -52,9 +52,10 @@ def jaws(is_closed, has_part=False):
     return Observation(0.0, np.zeros(6), {16: has_part}, {16: is_closed}, 24)
 
 
-def fingers(target, position, stalled=False):
+def fingers(target, position, stalled=False, joint=None):
     report = GripperReport(target, position, stalled, not stalled, 'succeeded')
-    return Observation(0.0, np.zeros(6), gripper=GripperView(True, report))
+    view = GripperView(True, report, joint, joint is not None)
+    return Observation(0.0, np.zeros(6), gripper=view)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +93,11 @@ def test_what_no_jaw_can_do_moves_nothing(monkeypatch, position: float) -> None:
         (ROBOTIQ, 0.6, 'close', fingers(0.8, 0.8), (0.8, False, False)),
         (DRAWN_IN, 0.08, 'open', fingers(0.08, 0.08), (0.08, True, False)),
         (DRAWN_IN, 0.0, 'close', fingers(0.0, 0.04, True), (0.04, False, True)),
+        # Servers that repeat the goal, stall on nothing, or were overtaken by another client.
+        (ROBOTIQ, 0.8, 'close', fingers(0.8, 0.8, joint=0.35), (0.35, False, True)),
+        (ROBOTIQ, 0.8, 'close', fingers(0.8, 0.8, True, joint=0.8), (0.8, True, False)),
+        (ROBOTIQ, 0.0, 'open', fingers(0.0, 0.0, True), (0.0, True, False)),
+        (ROBOTIQ, 0.0, 'open', fingers(0.0, 0.0, joint=0.3), (0.3, False, True)),
     ],
 )
 def test_a_gripper_with_a_server_takes_its_own_unit(

@@ -99,6 +99,11 @@ class ExecutionManager:
     # -- requests ------------------------------------------------------------------------------
 
     @property
+    def is_latched(self) -> bool:
+        """Whether all motion is refused until `rearm`."""
+        return bool(self._latch.reason)
+
+    @property
     def motion_state(self) -> str:
         """`ready`, `moving` or `stopped: <reason>`."""
         return motion_state_text(*self._admission.state())

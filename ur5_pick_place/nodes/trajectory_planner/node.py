@@ -217,7 +217,9 @@ class TrajectoryPlanner(Node):
         manager = self._trajectory_client.manager
         manager.status.is_in_freedrive = False  # it is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
-        manager.stop(_TASK_GONE, latch=True)
+        # One that ends in order has requested a stop first: the arm brakes already.
+        end = partial(manager.stop, latch=True) if manager.is_latched else manager.fail
+        end(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
         self._trajectory_client.manager.status.is_in_freedrive = state.data == 'freedrive'
