@@ -283,7 +283,6 @@ def read_parameters(path: Path, node: str = '') -> dict[str, Any]:
 
     Parameters
     ----------
-    path : Path
     node : str
         Full name of the node that they are for, as ROS chooses them; empty for all nodes.
 

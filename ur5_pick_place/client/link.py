@@ -235,7 +235,6 @@ class Link:
 
         Parameters
         ----------
-        find : callable
         what : str
             What is waited for, as text.
         seconds : float, optional

@@ -43,7 +43,6 @@ class SceneEditing(CellReader):
 
         Parameters
         ----------
-        name : str
         size : array_like, shape (3,)
             Full edges [m].
         xyz : array_like, shape (3,)

@@ -31,7 +31,6 @@ class _Touches(ABC):
 
     Parameters
     ----------
-    where : callable
     scene_file : callable
         Returns the scene file of the nodes.
 

@@ -42,7 +42,6 @@ class PreflightTab:
 
     Parameters
     ----------
-    gui : viser.GuiApi
     collect : callable
         Returns what is seen of the cell; takes up to ten seconds.
 
@@ -92,14 +91,7 @@ def _coloured(text: str, colour: str) -> str:
 
 
 class StatisticsTab:
-    """
-    The production counters that the task node publishes on /diagnostics.
-
-    Parameters
-    ----------
-    gui : viser.GuiApi
-
-    """
+    """The production counters that the task node publishes on /diagnostics."""
 
     def __init__(self, gui: viser.GuiApi) -> None:
         self._shown: dict[str, tuple[str, str]] = {}
@@ -136,10 +128,8 @@ class TouchTab:
 
     Parameters
     ----------
-    gui : viser.GuiApi
     where : callable
         Takes a link and a frame; returns the link's present pose (4, 4) in the frame.
-    scene_file : str
 
     """
 

@@ -163,7 +163,6 @@ def open_server(listener: socket.socket, guard: Guard, warn: Warn) -> viser.Vise
     ----------
     listener : socket
         See `listen`.
-    guard : Guard
     warn : callable
         Takes a line about what was refused.
 

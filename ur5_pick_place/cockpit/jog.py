@@ -62,10 +62,8 @@ class Jog:
 
     Parameters
     ----------
-    node : Node
     prefix : str
         Of frames.
-    joint_names : sequence of str
     stamp_of_joints : callable
         Returns the stamp of the latest joint_states [s]. Messages are stamped only if this node's
         clock agrees with it. It does not in the simulated cell, as this node runs on wall time,

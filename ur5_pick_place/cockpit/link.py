@@ -107,7 +107,6 @@ class CellLink:
 
     Parameters
     ----------
-    node : Node
     base_link : str
         With the prefix.
     on_event : callable

@@ -45,8 +45,6 @@ class Panel:
 
     Parameters
     ----------
-    server : viser.ViserServer
-    link : CellLink
     robot : str
         One of `ROBOTS` of `node_list`.
 

@@ -38,8 +38,6 @@ class PlaceHandle:
 
     Parameters
     ----------
-    server : viser.ViserServer
-    name : str
     number : int
         Index of the place: handles of untaught places stand apart by it.
     size : sequence of float
@@ -167,7 +165,6 @@ class PlaceHandles:
 
     Parameters
     ----------
-    server : viser.ViserServer
     size : sequence of float
         Edges of the part [m].
     send, on_drag : callable

@@ -24,7 +24,6 @@ class Plots:
 
     Parameters
     ----------
-    gui : viser.GuiApi
     model : Model
         Source of the limits.
 

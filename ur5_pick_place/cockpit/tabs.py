@@ -41,8 +41,6 @@ class JogTab:
 
     Parameters
     ----------
-    gui : viser.GuiApi
-    jog : Jog
     is_real : bool
         Whether to begin at a tenth of the speed.
 
@@ -101,8 +99,6 @@ class FaultsTab:
 
     Parameters
     ----------
-    gui : viser.GuiApi
-    link : CellLink
     panel : Panel
         Shows the answers.
     places : PlaceHandles
@@ -166,14 +162,6 @@ class Tabs:
 
     Parameters
     ----------
-    server : viser.ViserServer
-    link : CellLink
-    panel : Panel
-    places : PlaceHandles
-    view : CellView
-    model : Model
-    jog : Jog
-    is_real : bool
     collect : callable
         See `PreflightTab`.
     where, scene_file

@@ -80,8 +80,6 @@ class CellView:
 
     Parameters
     ----------
-    server : viser.ViserServer
-    model : Model
     scene : Scene
         Of the parameters: table, tool, boxes and the size of the part.
 

@@ -196,7 +196,6 @@ class Admission:
 
         Parameters
         ----------
-        trajectory : Trajectory
         is_wanted : callable
             Returns whether the motion is still requested; called when it has passed the gate.
         prepare : callable

@@ -38,10 +38,8 @@ class ExecutionManager:
     ----------
     planner : MotionPlanner
         Its gate checks every motion.
-    controller : Controller
     status : RobotStatus
         Kept up to date by the owner.
-    settings : tuple of HealthSettings, TrackingSettings
     unset_parameters : str
         Which parameters the user must set; not empty refuses all motion.
     on_change : callable
@@ -141,7 +139,6 @@ class ExecutionManager:
 
         Parameters
         ----------
-        trajectory : Trajectory
         on_end : callable
             Called at the end: done if the joints have reached the goal.
         is_wanted : callable

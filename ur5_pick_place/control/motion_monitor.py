@@ -141,8 +141,6 @@ class MotionMonitor:
 
     Parameters
     ----------
-    trajectory : Trajectory
-    settings : TrackingSettings
     now : float
         Stamp of the joints when the motion was sent [s].
     wait : float

@@ -23,7 +23,6 @@ class ReducedMode:
 
     Parameters
     ----------
-    planner : MotionPlanner
     status : RobotStatus
         Kept up to date by the owner.
 

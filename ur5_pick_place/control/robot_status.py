@@ -276,10 +276,8 @@ def find_fault(
 
     Parameters
     ----------
-    status : RobotStatus
     now : float
         Steady-clock time [s].
-    settings : HealthSettings
     is_streamed : bool
         Whether a closed loop runs, which needs joints all the time; a trajectory ends by itself.
 
@@ -305,7 +303,6 @@ def mode_fault(status: RobotStatus, are_required: bool = True) -> str | None:
 
     Parameters
     ----------
-    status : RobotStatus
     are_required : bool
         False for a driver that need not publish them: what it has published is checked.
 

@@ -32,8 +32,6 @@ class StopLatch:
 
     Parameters
     ----------
-    controller : Controller
-    status : RobotStatus
     clock : callable
         Returns the steady time [s].
     stop_progress : callable

@@ -45,7 +45,6 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (..., 6)
         Joint angles [rad].
 

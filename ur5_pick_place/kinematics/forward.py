@@ -46,7 +46,6 @@ def forward(m: Model, q: ArrayLike) -> Array:
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (..., 6)
         Joint angles [rad].
 
@@ -68,7 +67,6 @@ def link_frames(m: Model, q: ArrayLike) -> Array:
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (..., 6)
         Joint angles [rad].
 
@@ -108,7 +106,6 @@ def link_pose(m: Model, q: ArrayLike, link: str) -> Array:
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (..., 6)
         Joint angles [rad].
     link : str
@@ -139,7 +136,6 @@ def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') ->
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (..., 6)
         Joint angles [rad].
     frame : {'tool', 'base'}

@@ -36,7 +36,6 @@ def inverse(
 
     Parameters
     ----------
-    m : Model
     T : array_like, shape (..., 4, 4)
         T_base_tool [m].
     q6 : array_like, shape () or (...)

@@ -57,7 +57,6 @@ def explain(
 
     Parameters
     ----------
-    m : Model
     T : array_like, shape (4, 4)
         T_base_tool [m].
     q6 : float

@@ -46,7 +46,6 @@ def singularity(m: Model, q: ArrayLike) -> Singularity:
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (..., 6)
         Joint angles [rad].
 

@@ -38,7 +38,6 @@ def nearest_variant(
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (..., 6)
         Solutions [rad]; rows of NaN stay.
     seed : array_like, shape (6,) or (..., 6)
@@ -79,7 +78,6 @@ def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
 
     Parameters
     ----------
-    m : Model
     q : array_like, shape (6,)
         One solution [rad].
     limits : pair of array_like, shape (6,), optional
@@ -110,7 +108,6 @@ def all_solutions(
 
     Parameters
     ----------
-    m : Model
     T : array_like, shape (4, 4)
         T_base_tool [m].
     q6 : float
@@ -152,7 +149,6 @@ def solutions_near(
 
     Parameters
     ----------
-    m : Model
     T : array_like, shape (4, 4)
         T_base_tool [m].
     seed : array_like, shape (6,)

@@ -30,8 +30,6 @@ class ArmInScene:
 
     Parameters
     ----------
-    model : Model
-    settings : MotionSettings
     scene : Scene
         Table, boxes and tool; replace it with `set_scene`.
     dynamics : Dynamics, optional

@@ -99,7 +99,6 @@ def motion_to_any(
 
     Parameters
     ----------
-    motions : JointMotions
     goals : sequence of ndarray, shape (6,)
         [rad], the preferred one first.
     allowed : float

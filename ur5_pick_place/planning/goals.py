@@ -41,7 +41,6 @@ def joint_goals(
 
     Parameters
     ----------
-    model : Model
     qd : ndarray, shape (6,)
         Joint speeds [rad/s].
     T_base_tool : ndarray, shape (4, 4)

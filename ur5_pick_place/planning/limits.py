@@ -153,7 +153,6 @@ def tcp_and_elbow_speed(
 
     Parameters
     ----------
-    model : Model
     q, qd : ndarray, shape (n, 6)
         Joint positions [rad] and velocities [rad/s].
     p_tool_tcp : ndarray, shape (3,)

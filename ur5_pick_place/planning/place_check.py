@@ -60,7 +60,6 @@ def check_pose(
 
     Parameters
     ----------
-    model : Model
     limits : Limits
         Their joint limits count.
     collision : CollisionModel

@@ -129,7 +129,6 @@ class MotionPlanner(ArmInScene):
             [rad]
         goals : sequence of ndarray, shape (6,)
             [rad], the preferred one first.
-        scaling : Scaling
         allowed : float
             Time in which a search must find its first path [s].
 
@@ -210,8 +209,6 @@ class MotionPlanner(ArmInScene):
         ----------
         q_start : ndarray, shape (6,)
             [rad]
-        segments : sequence of PathSegment
-        scaling : Scaling
         position_step : float
             Largest distance between two samples of the path [m].
         T_tool_link : ndarray, shape (4, 4), optional

@@ -38,10 +38,8 @@ def shortest_chain(
 
     Parameters
     ----------
-    model : Model
     q_start : ndarray, shape (6,)
         [rad]
-    stops : sequence of Stop
     qd_max : ndarray, shape (6,)
         Joint velocity limits [rad/s].
 

@@ -69,7 +69,6 @@ def find_ways(
 
     Parameters
     ----------
-    collision : CollisionModel
     limits : Limits
         Joint ranges and speeds.
     q_start : ndarray, shape (6,)

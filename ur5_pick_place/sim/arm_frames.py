@@ -62,7 +62,6 @@ def link_frames(model: Model, q: Sequence[float], prefix: str = '') -> list[Fram
 
     Parameters
     ----------
-    model : Model
     q : sequence of float
         Joint positions in controller order [rad].
     prefix : str

@@ -34,7 +34,6 @@ class ContactWatch:
 
     Parameters
     ----------
-    settings : ContactSettings
     period : float
         Cycle time [s].
 

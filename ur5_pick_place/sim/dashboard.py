@@ -33,8 +33,6 @@ class Dashboard:
 
     Parameters
     ----------
-    robot : Robot
-    ur_type : str
     polyscope : str
         A key of `VERSIONS`.
 

@@ -49,7 +49,6 @@ class GripperServer:
 
     Parameters
     ----------
-    fingers : Fingers
     kind : str
         Type of the action that nodes offer.
 

@@ -77,7 +77,6 @@ class IoController:
 
     Parameters
     ----------
-    robot : Robot
     rated_payload : float
         The largest mass that the robot takes as its payload [kg].
     has_force_sensor : bool

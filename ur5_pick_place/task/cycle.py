@@ -95,7 +95,6 @@ def load_cycle(path: Path, gripper_outputs: Collection[int] = ()) -> Cycle:
 
     Parameters
     ----------
-    path : Path
     gripper_outputs : collection of int
         The outputs that no stage but those of the gripper may set.
 

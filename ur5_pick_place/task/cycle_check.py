@@ -16,7 +16,6 @@ def check_cycle(
 
     Parameters
     ----------
-    stages : sequence of Stage
     places : collection of str
         Without the points above them, which each place has.
     gripper_outputs : collection of int

@@ -243,15 +243,7 @@ def silent_io(limit: float) -> str:
 
 
 class Job:
-    """
-    Runs steps, one tick at a time.
-
-    Parameters
-    ----------
-    name : str
-    steps : generator
-
-    """
+    """Runs steps, one tick at a time."""
 
     def __init__(self, name: str, steps: Steps[None]) -> None:
         self.name = name
@@ -321,7 +313,6 @@ def perform(command: Command, timeout: float = float('inf')) -> Steps[Observatio
 
     Parameters
     ----------
-    command : Command
     timeout : float
         In ROS time [s]; motions have none, as the planner monitors them in scaled time.
 

@@ -65,9 +65,6 @@ class Machine:
 
     Parameters
     ----------
-    planner : CyclePlanner
-    run : CycleRun
-    port : Port
     emit : callable
         Takes the name of an event of `events` and its fields.
 
@@ -226,8 +223,6 @@ class Machine:
 
         Parameters
         ----------
-        name : str
-        steps : generator
         on_end : callable
             Takes how the job ended: done, or early with a reason.
 

@@ -172,14 +172,10 @@ class CycleMotions:
     ----------
     planner : MotionPlanner
         With an empty gripper.
-    settings : TaskSettings
-    cycle : sequence of Stage
-    poses : mapping of str to TaughtPose
     branch : str
         The arm configuration at all places other than home.
     q_start : ndarray, shape (6,)
         Joints at the beginning [rad].
-    loops : LoopSettings
     on_stage : callable
         Takes the index of each stage before it is planned.
     placed_parts : sequence of tuple of Box

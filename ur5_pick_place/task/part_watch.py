@@ -10,14 +10,7 @@ _GAP = 0.3  # [s] without an observation; the level may have changed in between
 
 
 class PartWatch:
-    """
-    Whether the gripper holds a part, debounced.
-
-    Parameters
-    ----------
-    gripper : Gripper
-
-    """
+    """Whether the gripper holds a part, debounced."""
 
     def __init__(self, gripper: Gripper) -> None:
         self._gripper = gripper

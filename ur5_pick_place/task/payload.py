@@ -21,7 +21,6 @@ def _payload_of(
 
     Parameters
     ----------
-    scene : Scene
     tool : (float, tuple)
         Mass [kg] and centre in tool0 [m] of the empty tool.
     part : Load or None

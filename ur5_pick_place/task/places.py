@@ -54,8 +54,6 @@ class CyclePlaces:
     ----------
     planner : MotionPlanner
         With an empty gripper; a check uses its scene at that time.
-    settings : TaskSettings
-    cycle : sequence of Stage
 
     """
 

@@ -101,13 +101,8 @@ class CyclePlanner:
 
     Parameters
     ----------
-    planner : MotionPlanner
-    settings : TaskSettings
-    cycle : sequence of Stage
     provenance : Provenance
         The present robot and tool.
-    pattern : PatternSettings
-    loops : LoopSettings
 
     Attributes
     ----------
@@ -370,7 +365,6 @@ class CyclePlanner:
 
         Parameters
         ----------
-        poses : mapping of str to TaughtPose
         q_now : ndarray, shape (6,)
             [rad]
         is_carrying : bool

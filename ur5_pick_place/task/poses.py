@@ -87,8 +87,6 @@ def converted(name: str, taught: TaughtPose, now: Provenance, model: Model) -> T
     ----------
     name : str
         Of the place.
-    taught : TaughtPose
-    now : Provenance
     model : Model
         Of the present arm.
 

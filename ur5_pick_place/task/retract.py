@@ -39,7 +39,6 @@ def retract_from_place(
         Joints now [rad].
     places : iterable of tuple of str and TaughtPose
         Names and poses of the places where a part may stand.
-    settings : TaskSettings
 
     Raises
     ------

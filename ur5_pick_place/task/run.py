@@ -45,8 +45,6 @@ class CycleRun:
     ----------
     planner : CyclePlanner
         Plans the remaining motion after a pause.
-    gripper : Gripper
-    settings : TaskSettings
     tool_payload : tuple
         Mass [kg] and centre of gravity in tool0 [m] of the empty tool.
     emit : callable

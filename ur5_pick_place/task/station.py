@@ -52,12 +52,8 @@ class Station:
 
     Parameters
     ----------
-    settings : StationSettings
-    model : Model
-    scene : Scene
     dynamics : Dynamics
         The arm with its tool.
-    port : Port
     emit : callable
         Takes an event's name and its data; not called before `machine` is used.
 

@@ -56,8 +56,6 @@ def run_method(
 
     Parameters
     ----------
-    method : str
-    start, target : Spot
     overrides : mapping of str to value
         Settings that differ from `config/`.
 

@@ -174,7 +174,6 @@ class Attendant:
 
     Parameters
     ----------
-    cycle : sequence of Stage
     switch : callable
         Takes an input and its level.
     feed : callable

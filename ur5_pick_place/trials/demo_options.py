@@ -89,7 +89,6 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
 
     Parameters
     ----------
-    arguments : sequence of str
     config : Path
         Folder with the parameters of cell and task.
 

@@ -25,7 +25,6 @@ class ProgressDisplay:
 
     Parameters
     ----------
-    model : Model
     T_tool_tcp : ndarray, shape (4, 4)
     stream : text stream
         On a terminal the line of the current stage is refreshed; otherwise each line is written

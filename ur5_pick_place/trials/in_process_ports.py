@@ -39,7 +39,6 @@ class ControllerPort:
 
     Parameters
     ----------
-    driver : Driver
     controller : str
         Which of its controllers.
     tracking : TrackingSettings
@@ -182,11 +181,8 @@ class InProcessTaskPort:
 
     Parameters
     ----------
-    driver : Driver
-    manager : ExecutionManager
     planner : MotionPlanner
         The manager's, which must know what the gripper carries.
-    loops : LoopSettings
     io_timeout : float
         Silence of io_states that ends any job [s].
     gripper : ActionSettings, optional

@@ -44,7 +44,6 @@ class Operator(CellClient):
     ----------
     domain : int
         ROS_DOMAIN_ID of the nodes.
-    model : Model
     scene : Scene
         Arm and tool, to compute poses of the tool from joints.
     watch, show : callable

@@ -85,7 +85,6 @@ class NodeProcesses:
 
     Parameters
     ----------
-    specs : sequence of NodeSpec
     domain : int
         ROS_DOMAIN_ID.
     folder : Path

@@ -195,8 +195,6 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
     ----------
     record : Record
         Covers the run from before its start until the cube is at rest.
-    task : Task
-    model : Model
     T_tool_tcp : ndarray, shape (4, 4)
 
     """

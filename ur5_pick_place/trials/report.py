@@ -173,7 +173,6 @@ def write_page(path: Path, name: str, report: Report) -> None:
         The page; pictures in its folder become part of it.
     name : str
         Of the recording, for the title.
-    report : Report
 
     Raises
     ------

@@ -94,7 +94,6 @@ def motion_of(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
 
     Parameters
     ----------
-    joints : RecordedJoints
     arm : object
         `arm` of `result.json`, as `demo` writes it.
 

@@ -26,7 +26,6 @@ class RunFile:
 
     Parameters
     ----------
-    path : Path
     facts : dict
         About the arm, as JSON values.
 

@@ -123,7 +123,6 @@ class SpotChecker:
     ----------
     config : Path
         Folder with the parameters of cell and task.
-    ur_type : str
     scene_file : str
         The scene of its gripper, within that folder.
 

@@ -45,10 +45,7 @@ def time_shares(
 
     Parameters
     ----------
-    record : Record
-    model : Model
     T_tool_tcp : ndarray, shape (4, 4)
-    limits : Limits
 
     Returns
     -------

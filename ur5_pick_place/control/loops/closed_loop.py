@@ -98,14 +98,12 @@ class ClosedLoop(StreamedLoop):
     ----------
     method : str
         One of `line_follower.METHODS`.
-    model : Model
     limits : Limits
         Kept by every segment, its stopping ramp included.
     p_tool_tcp : ndarray, shape (3,)
         The TCP in tool0 [m].
     path : ndarray, shape (n, 6)
         The joints of the roll-out [rad]; the last row is the goal.
-    settings : LoopSettings
     why_blocked : callable
         Returns what is in collision at joints (n, 6) [rad], or an empty text.
 

@@ -61,7 +61,6 @@ class ResolvedRate:
 
     Parameters
     ----------
-    model : Model
     gain : float
         K [1/s].
     length : float
@@ -112,7 +111,6 @@ class Gradient:
 
     Parameters
     ----------
-    model : Model
     gain : float
         K [1/s], at most 1 / T where a rate is held for T.
     length : float

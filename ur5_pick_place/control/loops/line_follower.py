@@ -60,8 +60,6 @@ class LineFollower:
 
     Parameters
     ----------
-    law : Law
-    model : Model
     limits : Limits
         Bounds on joint velocity and on the speed of TCP and elbow.
     p_tool_tcp : ndarray, shape (3,)
@@ -70,7 +68,6 @@ class LineFollower:
         [rad]
     T_goal : ndarray, shape (4, 4)
         T_base_tool.
-    settings : LoopSettings
 
     Attributes
     ----------

@@ -31,7 +31,6 @@ def next_segment(
 
     Parameters
     ----------
-    segment : TrajectorySegment
     arrival : float
         Stamp of its expected arrival in the controller [s].
     splices : bool
@@ -57,7 +56,6 @@ def gap_form(
 
     Parameters
     ----------
-    segment : TrajectorySegment
     points : ndarray, shape (n,)
         When the controller passes the points of the running motion [s].
     arrival, period : float

@@ -42,7 +42,6 @@ class Stream:
 
     Parameters
     ----------
-    loop : StreamedLoop
     trajectory : Trajectory or None
         The roll-out of a closed loop; a jog, which has none, checks its path itself.
     on_end : callable

@@ -23,13 +23,6 @@ class ControllerActivity:
     The driver deactivates the controller when the program on the robot ends, and activates it only
     a moment after the program runs again; until then it would refuse a motion.
 
-    Parameters
-    ----------
-    node : Node
-    controller : str
-    status : RobotStatus
-    group : CallbackGroup
-
     """
 
     def __init__(

@@ -80,12 +80,10 @@ class ControllerGoals:
 
     Parameters
     ----------
-    node : Node
     controller : str
         The one that this package uses.
     joint_names : sequence of str
         With the prefix.
-    group : CallbackGroup
 
     """
 

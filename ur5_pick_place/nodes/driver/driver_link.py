@@ -48,9 +48,6 @@ class LatchedTopic:
 
     Parameters
     ----------
-    node : Node
-    kind : type
-    topic : str
     on_message : callable
         Takes a message.
     on_lost : callable
@@ -58,7 +55,6 @@ class LatchedTopic:
         `_CONFIRMATION` beside another one; the value is unknown from then on.
     poll_group : PollGroup
         Polls the ROS graph: seldom, as that takes longer than to poll a queue.
-    group : CallbackGroup
 
     """
 
@@ -125,14 +121,12 @@ class DriverLink:
 
     Parameters
     ----------
-    node : Node
     joint_names : sequence of str
         In controller order, with the prefix.
     on_joints, on_mode : callable
         Called after joint_states and after every change of a mode.
     is_moving : callable
         Returns whether a motion runs: joints are then taken as they arrive.
-    group : CallbackGroup
 
     """
 

@@ -47,7 +47,6 @@ class Freedrive:
 
     Parameters
     ----------
-    node : Node
     controller : str
         The trajectory controller to return to.
     group : CallbackGroup
@@ -112,7 +111,6 @@ class Freedrive:
 
         Parameters
         ----------
-        is_on : bool
         check : callable
             Called before and after the switch; raises if freedrive must not be entered.
 
@@ -243,15 +241,12 @@ class FreedriveRequests:
 
     Parameters
     ----------
-    node : Node
     controller : str
         The trajectory controller to return to.
     checks_modes : bool
         See `Freedrive`.
     group : CallbackGroup
         Reentrant.
-    machine : Machine
-    port : TaskPort
     confirm_payload : callable
         Returns the steps of that job; with a wrong payload the arm sinks or rises in freedrive.
     job : callable

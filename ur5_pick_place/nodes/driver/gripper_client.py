@@ -42,10 +42,6 @@ class GripperClient:
 
     Parameters
     ----------
-    node : Node
-    settings : ActionSettings
-    group : CallbackGroup
-    poll_group : PollGroup
     joint_timeout : float
         See `GripperJoint`.
 

@@ -135,14 +135,12 @@ class JointListener:
 
     Parameters
     ----------
-    node : Node
     names : sequence of str
         Names of the arm's joints, with the prefix.
     on_joints : callable
         Takes `Joints`.
     on_bad : callable
         Takes a description of the error in a message of this arm, or of a second publisher.
-    poll_group : PollGroup
     with_velocities : bool
         Whether velocities are read, and a message without them is an error.
 

@@ -23,7 +23,6 @@ class OneDriver:
 
     Parameters
     ----------
-    node : Node
     is_simulated : bool
         Whether the parameters are those of the simulated cell.
 

@@ -33,12 +33,6 @@ class Replacement:
     """
     Reads the controller's parameter again and again, and sets it to false.
 
-    Parameters
-    ----------
-    node : Node
-    controller : str
-    group : CallbackGroup
-
     Attributes
     ----------
     why_no_stream : str

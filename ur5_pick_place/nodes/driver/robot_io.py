@@ -32,10 +32,8 @@ class RobotIo:
 
     Parameters
     ----------
-    node : Node
     group : CallbackGroup
         Of the clients.
-    poll_group : PollGroup
 
     """
 

@@ -21,10 +21,8 @@ class SpeedScaling:
 
     Parameters
     ----------
-    node : Node
     on_scaling : callable
         Takes the scaling, 0 to 1.
-    poll_group : PollGroup
 
     """
 

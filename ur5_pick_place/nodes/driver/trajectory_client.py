@@ -67,19 +67,16 @@ class TrajectoryClient:
 
     Parameters
     ----------
-    node : Node
     controller : str
         Name of the joint trajectory controller.
     planner : MotionPlanner
         Its gate checks every motion.
     joint_names : tuple of str
         With the prefix, in controller order.
-    health, tracking : settings
     unset_parameters : str
         Which parameters the user must set; not empty refuses all motion.
     group : CallbackGroup
         Of the subscriptions, the timer and the clients.
-    driver : OneDriver
 
     """
 

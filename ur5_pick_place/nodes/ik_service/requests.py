@@ -92,11 +92,8 @@ class IkRequests:
 
     Parameters
     ----------
-    model : Model
-    frames : Frames
     joint_names : sequence of str
         With the prefix, in controller order.
-    groups : GroupSettings
     present_joints : callable
         Returns the measured joints (6,) [rad], or None without recent joint_states.
     collisions : CollisionModel or None

@@ -30,8 +30,6 @@ class ArmStop:
 
     Parameters
     ----------
-    node : Node
-    goals : ControllerGoals
     port : TaskPort
         Shows the joints, and whether the planner is there.
 

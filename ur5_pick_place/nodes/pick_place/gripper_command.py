@@ -37,7 +37,6 @@ class GripperCommands:
 
     Parameters
     ----------
-    node : Node
     run : CycleRun
         Opens and closes the gripper.
     choice : GripperChoice
@@ -46,7 +45,6 @@ class GripperCommands:
         Returns the present observation.
     job : callable
         Runs steps as the job of a name; returns how it ended.
-    group : CallbackGroup
 
     """
 

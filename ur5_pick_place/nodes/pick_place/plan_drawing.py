@@ -21,8 +21,6 @@ class PlanDrawing:
 
     Parameters
     ----------
-    node : Node
-    frames : Frames
     planner : MotionPlanner
         Its scene is drawn.
     present_plan : callable

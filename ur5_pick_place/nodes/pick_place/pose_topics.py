@@ -26,7 +26,6 @@ class PoseTopics:
 
     Parameters
     ----------
-    node : Node
     names : sequence of str
         The places.
     teach : callable
@@ -35,7 +34,6 @@ class PoseTopics:
         Takes the same for a pose that is dropped because too many are waiting.
     present : callable
         Returns the present joints (6,) [rad], which are kept with each pose as it arrives.
-    group : CallbackGroup
     on_mismatch : callable
         Takes the name of a place, and why the poses of a publisher do not arrive.
 

@@ -24,7 +24,6 @@ class StatisticsFile:
 
     Parameters
     ----------
-    path : Path
     warn : callable
         Takes the text of a warning.
 

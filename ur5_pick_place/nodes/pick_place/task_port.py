@@ -61,7 +61,6 @@ class TaskPort:
 
     Parameters
     ----------
-    node : Node
     joint_names : sequence of str
         With the prefix, in controller order.
     carried : CarriedPart

@@ -42,13 +42,10 @@ class TeachMarkers:
 
     Parameters
     ----------
-    node : Node
-    tf_prefix : str
     places : callable
         Returns the taught ones, as (4, 4) in `base_link` by name.
     teach : callable
         Takes the name and the pose of a place; calls `show` when it has decided.
-    group : CallbackGroup
     names : sequence of str
         The places that can be dragged.
 

@@ -57,15 +57,12 @@ class Teaching:
 
     Parameters
     ----------
-    node : Node
     path : Path
         The file of poses; read on construction, written at every change.
     planner : MotionPlanner
         Source of arm and tool.
     provenance : Provenance
         The present robot and tool.
-    frames : Frames
-    tf_prefix : str
     places : mapping of str to PlaceSettings
         Of the cycle file.
     check : callable

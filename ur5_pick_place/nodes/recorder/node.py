@@ -83,8 +83,6 @@ class FlightRecorder:
 
     Parameters
     ----------
-    poller : TopicPoller
-    settings : RecorderSettings
     facts : dict
         About the arm, for every record.
 

@@ -35,7 +35,6 @@ class RecordFolder:
     ----------
     path : Path
         Created when the first record is written.
-    max_files, max_bytes : int
 
     Attributes
     ----------

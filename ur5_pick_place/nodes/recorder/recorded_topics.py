@@ -132,11 +132,6 @@ class TopicPoller:
     An executor would spend more on waking up for each of 600 messages a second than on all the
     rest of a recorder.
 
-    Parameters
-    ----------
-    node : Node
-    topics : sequence of RecordedTopic
-
     """
 
     def __init__(self, node: Node, topics: Sequence[RecordedTopic]) -> None:

@@ -18,7 +18,6 @@ class BoundedReader:
 
     Parameters
     ----------
-    node : Node
     kind : type
         Type of the messages.
     topic : str

@@ -47,7 +47,6 @@ class Diagnostics:
 
     Parameters
     ----------
-    node : Node
     state : callable
         Returns whether the node is healthy, and its state as text.
     figures : callable

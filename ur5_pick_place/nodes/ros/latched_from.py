@@ -26,9 +26,6 @@ class LatchedFrom:
 
     Parameters
     ----------
-    node : Node
-    kind : type
-    topic : str
     owner : str
         The node that publishes it, in the namespace of `node`.
     take : callable

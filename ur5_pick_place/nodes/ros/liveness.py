@@ -40,8 +40,6 @@ class Heartbeat:
 
     Parameters
     ----------
-    node : Node
-    topic : str
     lease : float
         Lease of the liveliness [s], the same in both nodes.
     on_suspended : callable
@@ -83,12 +81,10 @@ def watch_peer(
 
     Parameters
     ----------
-    node : Node
     topic : str
         Published with `liveliness_qos`.
     lease : float
         Lease of the liveliness [s], the same in both nodes.
-    on_message : callable
     on_death : callable
         Called when a publisher of the topic has ended, cleanly or not, or is stuck.
 

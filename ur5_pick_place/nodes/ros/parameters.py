@@ -32,7 +32,6 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
 
     Parameters
     ----------
-    node : Node
     *kinds : Settings classes
         Declared, in this order.
 

@@ -44,7 +44,6 @@ class PollGroup:
 
     Parameters
     ----------
-    node : Node
     period : float
         [s], steady clock
     busy_period : float
@@ -81,8 +80,6 @@ class PollGroup:
 
         Parameters
         ----------
-        kind : type
-        topic : str
         take : callable
             A `Take`.
         qos : QoSProfile
@@ -186,7 +183,6 @@ class Poller:
 
     Parameters
     ----------
-    node : Node
     lock : RLock
         Held in each pass; to be held in each callback too, so that neither interrupts the other.
     after_pass : callable

@@ -75,7 +75,6 @@ class RepeatedCall:
 
     Parameters
     ----------
-    client : Client
     patience : float
         Age at which a request without a reply is given up [s, steady clock].
 

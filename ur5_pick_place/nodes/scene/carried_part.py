@@ -28,10 +28,8 @@ class CarriedPart:
 
     Parameters
     ----------
-    node : Node
     scene : Scene
         Source of the part's shape.
-    tf_prefix : str
 
     """
 

@@ -64,12 +64,10 @@ class SceneOwner:
 
     Parameters
     ----------
-    node : Node
     planner : MotionPlanner
         In the scene of the scene file; waits for received messages before it checks a motion.
     joint_names : sequence of str
         With the prefix, in controller order.
-    frames : Frames
     present_joints : callable
         Returns the measured joints (6,) [rad], or None without recent joint_states.
     on_change : callable
@@ -288,8 +286,6 @@ class SceneFollower:
 
     Parameters
     ----------
-    node : Node
-    frames : Frames
     on_world : callable
         Takes the clients' world and the part that the task's gripper holds, or None; called in
         a separate thread. A scene that cannot be parsed blocks all motion.

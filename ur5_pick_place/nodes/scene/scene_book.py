@@ -64,7 +64,6 @@ class SceneBook:
     ----------
     scene : Scene
         The scene file's, whose limits apply to all objects together.
-    frames : Frames
     arm : callable
         The present `ArmPose`; raises `InvalidInput` if it is unknown.
     warn : callable

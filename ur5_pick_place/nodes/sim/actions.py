@@ -38,13 +38,10 @@ class TrajectoryServer:
 
     Parameters
     ----------
-    node : Node
-    driver : Driver
     name : str
         Of the controller.
     lock : Lock
         Held by whoever touches the driver.
-    group : CallbackGroup
 
     """
 

@@ -20,11 +20,8 @@ class DashboardServices:
 
     Parameters
     ----------
-    node : Node
-    driver : Driver
     lock : Lock
         Held by whoever touches the driver.
-    group : CallbackGroup
 
     """
 

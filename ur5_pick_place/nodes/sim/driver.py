@@ -144,17 +144,7 @@ def _polyscope(ur_type: str, is_x: bool) -> str:
 
 
 class Simulation:
-    """
-    World and driver in a thread of their own, behind the node's topics and services.
-
-    Parameters
-    ----------
-    node : Node
-    cell : CellSettings
-    contact : ContactSettings
-    settings : SimDriverSettings
-
-    """
+    """World and driver in a thread of their own, behind the node's topics and services."""
 
     def __init__(
         self,

@@ -19,11 +19,8 @@ class FaultServices:
 
     Parameters
     ----------
-    node : Node
-    faults : FaultInjector
     lock : Lock
         Held by whoever touches the driver.
-    group : CallbackGroup
 
     """
 

@@ -28,13 +28,10 @@ class GripperActions:
 
     Parameters
     ----------
-    node : Node
-    driver : Driver
     server : GripperServer
         The driver's.
     lock : Lock
         Held by whoever touches the driver.
-    group : CallbackGroup
 
     """
 

@@ -54,13 +54,8 @@ class Publishers:
 
     Parameters
     ----------
-    node : Node
-    driver : Driver
     world : World
         Source of the truth about the part.
-    ur_type : str
-    tf_prefix : str
-    publish_tf : bool
 
     """
 

@@ -55,9 +55,6 @@ class Services:
 
     Parameters
     ----------
-    node : Node
-    driver : Driver
-    world : World
     lock : Lock
         Held by whoever touches driver or world.
     group : CallbackGroup

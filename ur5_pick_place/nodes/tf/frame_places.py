@@ -29,7 +29,6 @@ class FramePlaces:
 
     Parameters
     ----------
-    frames : Frames
     places : mapping of str to PlaceSettings
         All places of the cycle.
     now : callable

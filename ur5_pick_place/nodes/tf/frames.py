@@ -95,7 +95,6 @@ class Frames:
         The configured tool; None if there is no `tcp`.
     model : Model, optional
         Needed to convert by stamps.
-    settings : StampSettings
     keep : float
         Time for which transforms are kept in any case [s].
 
@@ -143,7 +142,6 @@ class Frames:
 
         Parameters
         ----------
-        frame_id : str
         arm : callable, optional
             The arm pose that the request is about: it determines the pose of a link, and without
             a stamp of any frame that the arm carries, instead of the arm's present pose in TF.
@@ -204,7 +202,6 @@ class Frames:
 
         Parameters
         ----------
-        frame_id : str
         step : float
             Time between two poses, the newest first [s].
         count : int

@@ -157,7 +157,6 @@ class TransformStore:
 
         Parameters
         ----------
-        target, source : str
         stamp : float
             When [s]; 0 = the newest transforms.
         max_gap : float

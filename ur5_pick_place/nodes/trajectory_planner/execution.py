@@ -30,7 +30,6 @@ class Execution:
 
     Parameters
     ----------
-    client : TrajectoryClient
     node : Node
         For its log.
 
@@ -82,7 +81,6 @@ class Execution:
 
         Parameters
         ----------
-        goal : ServerGoalHandle
         begin : callable
             Starts the motion and returns the future of its outcome; may raise.
         is_wanted : callable

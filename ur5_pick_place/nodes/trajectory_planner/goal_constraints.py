@@ -91,8 +91,6 @@ class GoalConstraints:
 
     Parameters
     ----------
-    model : Model
-    frames : Frames
     joint_names : sequence of str
         With the prefix, in controller order.
 

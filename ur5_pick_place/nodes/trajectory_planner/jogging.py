@@ -58,13 +58,8 @@ class Jogging:
 
     Parameters
     ----------
-    node : Node
-    client : TrajectoryClient
-    planner : MotionPlanner
-    frames : Frames
     joint_names : sequence of str
         With the prefix, in controller order.
-    loops : LoopSettings
     controller : str
         Name of the trajectory controller.
 

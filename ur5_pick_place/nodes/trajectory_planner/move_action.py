@@ -63,13 +63,8 @@ class MoveAction:
 
     Parameters
     ----------
-    node : Node
-    plan : callable
-    client : TrajectoryClient
-    execution : Execution
     joint_names : sequence of str
         With the prefix, in controller order.
-    group : ReentrantCallbackGroup
 
     """
 

@@ -92,13 +92,8 @@ class PlanRequests:
 
     Parameters
     ----------
-    planner : MotionPlanner
-    frames : Frames
     joint_names : sequence of str
         With the prefix, in controller order.
-    groups : GroupSettings
-    settings : CartesianSettings
-    loops : LoopSettings
     present_joints : callable
         Returns the measured joints (6,) [rad], or None without recent joint_states.
     warn : callable
@@ -130,7 +125,6 @@ class PlanRequests:
 
         Parameters
         ----------
-        request : MotionPlanRequest
         is_wanted : callable
             Returns whether the motion is still requested; planning ends with an error if not.
 

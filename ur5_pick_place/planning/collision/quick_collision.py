@@ -25,7 +25,6 @@ class QuickCollision:
 
     Parameters
     ----------
-    model : Model
     clearances : Clearances
         The bodies and their pairs.
     margins : ndarray, shape (P,)

@@ -116,7 +116,6 @@ class JointLine:
 
     Parameters
     ----------
-    model : Model
     q_start, q_goal : ndarray, shape (6,)
         [rad]
     T_tool_link : ndarray, shape (4, 4)

@@ -79,7 +79,6 @@ def follow(
 
     Parameters
     ----------
-    model : Model
     curve : Curve
         Poses T_base_tool, the first one reached by `q_start`.
     q_start : ndarray, shape (6,)
@@ -167,7 +166,6 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
 
     Parameters
     ----------
-    model : Model
     poses : ndarray, shape (n, 4, 4)
         T_base_tool, the first one reached by `q_start`.
     q_start : ndarray, shape (6,)

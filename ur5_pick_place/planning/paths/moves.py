@@ -114,8 +114,6 @@ def path_of(
 
     Parameters
     ----------
-    model : Model
-    segments : sequence of PathSegment
     q_start : ndarray, shape (6,)
         [rad]
     T_tool_link : ndarray, shape (4, 4)
@@ -263,8 +261,6 @@ def find_followable_path(
 
     Parameters
     ----------
-    model : Model
-    collision : CollisionModel
     q_start : ndarray, shape (6,)
         [rad]
     T_waypoints : sequence of ndarray, shape (4, 4)
@@ -273,7 +269,6 @@ def find_followable_path(
         Largest distance between two samples [m].
     T_tool_link : ndarray, shape (4, 4)
         The frame that follows the lines, in the tool.
-    jumps : JumpThresholds
 
     """
     corners = [T @ T_tool_link for T in (forward(model, q_start), *T_waypoints)]

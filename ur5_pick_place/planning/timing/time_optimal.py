@@ -92,8 +92,6 @@ class ProfileSearch:
 
     Parameters
     ----------
-    path : JointPath
-    limits : Limits
     speed_of : callable
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
     dynamics : Dynamics, optional

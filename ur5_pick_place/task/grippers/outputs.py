@@ -54,7 +54,6 @@ class OutputGripper(Gripper):
 
     Parameters
     ----------
-    settings : OutputSettings
     voltage : int or None
 
     """
