@@ -46,7 +46,10 @@ def cell() -> Cell:
 @pytest.fixture
 def execution(cell: Cell) -> Execution:
     log = SimpleNamespace(error=lambda _line: None)
-    node = SimpleNamespace(get_logger=lambda: log, get_name=lambda: 'planner')
+    context = SimpleNamespace(ok=lambda: True)
+    node = SimpleNamespace(
+        context=context, get_logger=lambda: log, get_name=lambda: 'planner'
+    )
     return Execution(SimpleNamespace(manager=cell.executor), node)
 
 
