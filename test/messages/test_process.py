@@ -116,6 +116,7 @@ def test_servers_are_counted_at_the_name_as_remapped(ros_domain, monkeypatch, na
     context.try_shutdown()
 
 
+@pytest.mark.drill
 def test_of_two_nodes_started_together_one_stays(serve):
     with ThreadPoolExecutor() as pool:
         started = [pool.submit(serve, True) for _ in range(2)]

@@ -104,6 +104,7 @@ def test_a_refusal_is_told_with_its_reason_until_it_is_over(bench):
     assert bench.value is False
 
 
+@pytest.mark.drill
 def test_preflight_hears_why_the_planner_of_its_namespace_refuses_streams(bench):
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     for namespace, why in (('cell_b', 'it refuses'), ('cell_c', 'of another cell')):

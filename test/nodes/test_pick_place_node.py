@@ -120,6 +120,7 @@ def test_a_cycle_places_the_cube_and_says_what_it_does(taught):
     assert any(s == 'running: transfer' for s in taught.states)
 
 
+@pytest.mark.drill
 def test_poses_that_cannot_arrive_are_an_event_and_a_line_of_preflight(cell):
     since, topic = len(cell.events), 'pick_place/start_pose'
     publisher = cell.node.create_publisher(PoseStamped, topic, qos_profile_sensor_data)

@@ -136,6 +136,7 @@ def test_a_place_that_cannot_be_is_refused_at_teach(cell, ready):
     cell.plan()  # the target as taught before
 
 
+@pytest.mark.drill
 def test_joints_of_two_publishers_teach_nothing_and_are_no_joints(cell, watcher, ready):
     impostor = Node('impostor', context=watcher._context)
     publisher = impostor.create_publisher(JointState, 'joint_states', 10)

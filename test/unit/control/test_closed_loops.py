@@ -66,6 +66,7 @@ def test_the_project_settings_reach_the_goal_too(method):
     assert miss(end, T_goal)[0] <= 5.0
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize(
     ('method', 'median', 'largest'), [('resolved_rate', 0.7, 2.0), ('gradient', 0.5, 6.0)]
 )
