@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
-from ur5_pick_place.nodes.ros.process import stay_on_loopback
+from ur5_pick_place.nodes.ros.environment import stay_on_loopback
 from ur5_pick_place.trials.processes import own_domain
 
 CALLS = 50

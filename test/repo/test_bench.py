@@ -22,6 +22,13 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     return modules
 
 
+def test_every_module_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(__file__).parents[2] / 'bench'
+    monkeypatch.syspath_prepend(str(folder))
+    for path in folder.glob('[!_]*.py'):
+        importlib.import_module(path.stem)
+
+
 def test_every_measurement_is_made(bench: dict[str, ModuleType]) -> None:
     rows = [*bench['kinematics'].measure(), *bench['trajectories'].measure()]
     assert all(row.ours > 0.0 and row.theirs != 0.0 for row in rows if row.unit == 'us')

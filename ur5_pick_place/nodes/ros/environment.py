@@ -38,7 +38,7 @@ def prepare_environment(domain_id: int | None = None) -> int:
                 f'{_DISCARD[0]} cannot be reached ({error.strerror}), through which the nodes of '
                 'this machine communicate: sudo ip link set lo up'
             ) from error
-    _stay_on_loopback()
+    stay_on_loopback()
     return domain
 
 
@@ -66,7 +66,7 @@ def _find_home() -> None:
         )
 
 
-def _stay_on_loopback() -> None:
+def stay_on_loopback() -> None:
     """
     Use only the transports of a DDS profile that is limited to loopback, as that of `make setup`.
 
