@@ -10,8 +10,8 @@ here: the simulation does the same each time.
 
 from measure import Row
 
-from ur5_pick_place.trials.comparison import run_method
-from ur5_pick_place.trials.spots import default_spots
+from ur5_pick_place.demo.comparison import run_method
+from ur5_pick_place.demo.spots import default_spots
 
 _LAGS = (0.0, 0.015, 0.03)  # [s]; at full speed, a lag of 0.05 s breaks the path tolerance
 _POSE, _PATH = 0.1, 0.6  # [mm]

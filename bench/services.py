@@ -21,10 +21,10 @@ from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from std_srvs.srv import Trigger
 
+from ur5_pick_place.demo.processes import own_domain
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
 from ur5_pick_place.nodes.ros.environment import stay_on_loopback
-from ur5_pick_place.trials.processes import own_domain
 
 CALLS = 50
 _WAIT = 20.0  # [s]

@@ -17,9 +17,9 @@ from measure import Row
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from ur5_pick_place.demo.processes import NodeProcesses, own_domain
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.nodes.ros.distro import discovery, distro
-from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 
 CONFIG = Path(__file__).resolve().parents[1] / 'config'
 _DRIVER, _NODES = 'sim_driver', ('ik_service', 'trajectory_planner', 'pick_place')

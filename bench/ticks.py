@@ -8,8 +8,8 @@ import numpy as np
 from measure import Row
 
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
 
 _PLANS = 5  # of one process; the first one is cold
 _LONGEST = 200.0  # [s] of robot time for a cycle

@@ -43,7 +43,7 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 @pytest.fixture(scope='module')
 def ros_domain() -> Iterator[int]:
     """Give the module a DDS domain that nobody uses, and keep discovery on this machine."""
-    from ur5_pick_place.trials.processes import own_domain
+    from ur5_pick_place.demo.processes import own_domain
 
     with own_domain() as domain:
         os.environ['ROS_DOMAIN_ID'] = str(domain)

@@ -15,6 +15,9 @@ from typing import Any
 
 from ur5_pick_place.errors import InvalidInput
 
+INTERRUPTED = 130
+"""Exit code of a command that was ended by Ctrl-C."""
+
 _SEED_DIGITS = 18
 _FAR = 10.0  # [m]
 _NEGATIVE = re.compile(r'-\.?\d')

@@ -6,21 +6,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import UR_TYPES
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
-from ur5_pick_place.task.cycle import load_cycle
-from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
-from ur5_pick_place.trials import demo
-from ur5_pick_place.trials.cycle_layout import (
+from ur5_pick_place.demo import command as demo
+from ur5_pick_place.demo.cycle_layout import (
     Attendant,
     layout,
     pattern,
     task_of,
 )
-from ur5_pick_place.trials.demo_options import read_options
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import default_spots
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.options import read_options
+from ur5_pick_place.demo.spots import default_spots
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import UR_TYPES
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
+from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
 
 CONFIG = Path(__file__).parents[2] / 'config'
 

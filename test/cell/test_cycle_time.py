@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from independent_arm import frames
 
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.record import Record
+from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE
+from ur5_pick_place.report.time_shares import FLOOR, SHARES, time_shares
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.record import Record
-from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
-from ur5_pick_place.trials.time_shares import FLOOR, SHARES, time_shares
 
 CYCLE, TICK = 0.008, 0.032  # [s]
 P_TOOL_TCP = np.array([0.0, 0.0, 0.145, 1.0])

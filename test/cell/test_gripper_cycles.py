@@ -15,10 +15,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.sim.gripper_faults import GRIPPER_FAULTS
 from ur5_pick_place.task.job import Carry
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import Spot
 
 CONTRIBUTING = Path(__file__).parents[2] / 'CONTRIBUTING.md'
 START, TARGET = Spot(0.45, -0.20, 0.0), Spot(0.40, 0.25, math.radians(30.0))

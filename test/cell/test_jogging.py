@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.control.loops.jog_velocity import JogVelocity, JointVelocity, ToolVelocity
+from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import ExecutionError, GateRefusal
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, singularity
 from ur5_pick_place.kinematics.model import CYCLE
@@ -21,7 +22,6 @@ from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part
-from ur5_pick_place.trials.in_process import InProcessCell
 
 R_BASE_LINK = T_BASE_BASE_LINK[:3, :3]
 STILL = JointVelocity(np.zeros(6))

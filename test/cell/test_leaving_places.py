@@ -9,6 +9,8 @@ from cycle_poses import ORIGIN, POSES
 from obedient_robot import ObedientPort, Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Job, RunMotion
@@ -16,8 +18,6 @@ from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.stages import Stage
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import Spot
 
 START, TARGET = Spot(0.45, -0.2, 0.0), Spot(0.4, 0.25, 30.0)
 

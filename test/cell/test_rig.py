@@ -21,9 +21,9 @@ from lab.fault_matrix import (
     run_matrix,
 )
 
+from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.sim.faults import FAULTS
-from ur5_pick_place.trials.in_process import InProcessCell
 
 BEFORE_RELEASE = STAGES[: STAGES.index('release')]
 SILENT = {'joint_states_dropped', 'io_states_silent', 'driver_killed'}

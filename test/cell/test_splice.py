@@ -15,12 +15,12 @@ from motion_planners import make_planner
 from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.loops.splicing import next_segment
 from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.trajectory_controller import TrajectoryController
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import default_spots
 
 PERIOD = 0.008
 FAST = make_planner(FAST_LIMITS)

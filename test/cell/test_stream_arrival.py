@@ -15,14 +15,14 @@ import pytest
 from ur5_pick_place.control.loops.jog_velocity import JointVelocity
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.in_process_ports import ControllerPort
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.in_process_ports import ControllerPort
-from ur5_pick_place.trials.spots import default_spots
 
 LATE = 2  # cycles at most
 GENERATIONS = pytest.mark.parametrize('generation', ['restart', 'splice'])

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from conftest import assert_transforms_close
 
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.options import read_options
+from ur5_pick_place.demo.spots import SpotChecker, default_spots
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, make_transform
@@ -16,9 +19,6 @@ from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.world import CellSettings, World
-from ur5_pick_place.trials.demo_options import read_options
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import SpotChecker, default_spots
 
 CONFIG = Path(__file__).parents[2] / 'config'
 TCP = make_transform(np.eye(3), [0.0, 0.0, 0.145])

@@ -11,16 +11,16 @@ from scipy.spatial.transform import Rotation
 from solids import UR5
 
 from ur5_pick_place.config_files import read_yaml
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.options import read_options
+from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.demo.wall import write_scene_with_wall
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, inverse
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.cell import load_cell
 from ur5_pick_place.sim.scene_boxes import load_boxes
 from ur5_pick_place.sim.world import World
-from ur5_pick_place.trials.demo_options import read_options
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
-from ur5_pick_place.trials.wall import write_scene_with_wall
 
 CONFIG = Path(__file__).parents[2] / 'config'
 SPOTS = DEFAULT_START, DEFAULT_TARGET

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
+from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import Outcome
-from ur5_pick_place.trials.spots import Spot
 
 
 class Cell(Protocol):

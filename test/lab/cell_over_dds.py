@@ -12,6 +12,10 @@ import numpy as np
 from lab.fault_operator import FaultOperator
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.processes import NodeProcesses, own_domain, working_folder
+from ur5_pick_place.demo.record import Record, measure, transfer
+from ur5_pick_place.demo.spots import Spot, T_tool_grip
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
@@ -22,10 +26,6 @@ from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
-from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.processes import NodeProcesses, own_domain, working_folder
-from ur5_pick_place.trials.record import Record, measure, transfer
-from ur5_pick_place.trials.spots import Spot, T_tool_grip
 
 _POLL = 0.2  # [s] wall time between the nodes' requests to the dashboard for the program state
 _MARGIN = 0.5  # [s] until a stop is reported

@@ -17,6 +17,8 @@ from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 from ur_msgs.msg import IOStates
 
+from ur5_pick_place.demo.cell_client import START_TIME
+from ur5_pick_place.demo.operator import Operator
 from ur5_pick_place.errors import ExecutionError, InvalidRobotState
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
@@ -29,8 +31,6 @@ from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.pins import TOOL_PINS
 from ur5_pick_place.sim.faults import FAULTS
-from ur5_pick_place.trials.cell_client import START_TIME
-from ur5_pick_place.trials.operator import Operator
 
 _BUTTONS = ('unlock_protective_stop', 'brake_release', 'play')
 _REPLY_TIME = 10.0  # [s] wall time

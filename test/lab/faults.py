@@ -16,15 +16,14 @@ from lab.options import (
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import Parser, quiet_pipe
-from ur5_pick_place.trials.records import (
-    INTERRUPTED,
+from ur5_pick_place.demo.records import (
     check_folder,
     driver_silent,
     keep_record,
 )
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe
 
 _HEAD = (
     f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"moves":>6}{"holds":>6}{"grip":>5}{"rad":>7}'

@@ -7,7 +7,7 @@ from functools import partial
 
 from lab.cell import OpenCell
 from lab.workers import Workers, cores
-from ur5_pick_place.trials.in_process import open_in_process
+from ur5_pick_place.demo.in_process import open_in_process
 
 _FACTOR = 2.0  # simulated seconds per second
 

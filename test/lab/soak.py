@@ -28,19 +28,18 @@ from lab.workers import Workers, run_cases
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
-from ur5_pick_place.sim.layouts import LAYOUTS
-from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
-from ur5_pick_place.trials.in_process import open_in_process
-from ur5_pick_place.trials.records import (
-    INTERRUPTED,
+from ur5_pick_place.demo.in_process import open_in_process
+from ur5_pick_place.demo.records import (
     check_folder,
     driver_silent,
     keep_record,
 )
-from ur5_pick_place.trials.spots import Spot
+from ur5_pick_place.demo.spots import Spot
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
+from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe, seed_number
 
 _AZIMUTH = math.radians(60.0)  # largest azimuth to either side
 _APART = 0.12  # [m] least distance between start and target

@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip('rclpy')
 
 from lab.cell_over_dds import NodesCell
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.record import Record
 
 
 class Operator:

@@ -7,8 +7,8 @@ import pytest
 
 from lab import faults, soak
 from lab.fault_matrix import START, TARGET, Case
+from ur5_pick_place.demo.in_process import InProcessCell, open_in_process
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.trials.in_process import InProcessCell, open_in_process
 
 
 @pytest.mark.parametrize('main', [soak.main, faults.main])

@@ -19,7 +19,7 @@ from lab.cell_over_dds import open_nodes
 from lab.fault_matrix import MUST_STOP, START, TARGET, Case
 from lab.options import add_nodes, cell_opener
 from lab.soak import soak
-from ur5_pick_place.trials.in_process import open_in_process
+from ur5_pick_place.demo.in_process import open_in_process
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 CASES = [

@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from ur5_pick_place.demo.records import driver_silent
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.trials.records import driver_silent
 
 _CONNECT_TIME = 30.0  # [s] for a scheduler to answer, and to have a worker
 _OF_A_CLUSTER = {

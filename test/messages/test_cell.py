@@ -5,10 +5,10 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from ur5_pick_place.demo.configuration import CONFIG
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell, warn_of_gaps
-from ur5_pick_place.trials.configuration import CONFIG
 
 
 class Log:

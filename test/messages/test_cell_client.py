@@ -11,9 +11,9 @@ pytest.importorskip('rclpy')
 
 from std_msgs.msg import String
 
+from ur5_pick_place.demo.cell_client import CellClient
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.trials.cell_client import CellClient
-from ur5_pick_place.trials.record import Record
 
 
 class ScriptedCell(CellClient):

@@ -18,6 +18,8 @@ from trajectory_msgs.msg import JointTrajectory
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
 from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, check_method
@@ -28,8 +30,6 @@ from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.goals import GOAL_TOLERANCE_VIOLATED, JointTolerance
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.spots import default_spots
 
 SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 

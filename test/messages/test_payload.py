@@ -6,11 +6,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.scene.inertias import Load, boxes_load, joined
-from ur5_pick_place.trials.in_process import InProcessCell
 
 
 def evenly_filled(mass, T, size, n=40):

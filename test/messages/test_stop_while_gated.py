@@ -4,9 +4,9 @@
 import pytest
 from lab.fault_matrix import START, TARGET
 
+from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.trials.in_process import InProcessCell
 
 
 @pytest.fixture(scope='module')

@@ -34,10 +34,10 @@ from rclpy.serialization import deserialize_message, serialize_message  # noqa: 
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
+from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.kinematics import HOME  # noqa: E402
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose  # noqa: E402
 from ur5_pick_place.planning.scene.world import OWN_PART  # noqa: E402
-from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 
 pytestmark = pytest.mark.nodes
 CODE = MoveItErrorCodes

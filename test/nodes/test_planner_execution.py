@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 
 
 def run_move_to(*words):
-    main = 'from ur5_pick_place.trials.move_to import main; main()'
+    main = 'from ur5_pick_place.commands.move_to import main; main()'
     command = [sys.executable, '-c', main, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 

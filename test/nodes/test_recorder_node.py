@@ -19,10 +19,10 @@ from rclpy.qos import QoSProfile  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
+from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.cell.node_list import node_list  # noqa: E402
-from ur5_pick_place.trials import report  # noqa: E402
-from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
-from ur5_pick_place.trials.recording import read_recording  # noqa: E402
+from ur5_pick_place.report import command as report  # noqa: E402
+from ur5_pick_place.report.recording import read_recording  # noqa: E402
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 LARGE = 2**20

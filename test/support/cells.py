@@ -19,9 +19,9 @@ from rclpy.action import ActionClient
 from std_msgs.msg import String
 from task_client import START, TaskClient
 
+from ur5_pick_place.demo.processes import NodeProcesses
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
-from ur5_pick_place.trials.processes import NodeProcesses
 
 CONFIG = Path(__file__).parents[2] / 'config'
 TURNED = HOME + [1.0, 0, 0, 0, 0, 0]

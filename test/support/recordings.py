@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ur5_pick_place.demo.pictures import RunSamples
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.report import command as report
+from ur5_pick_place.report.motion import RecordedJoints
 from ur5_pick_place.sim.cell import upright
-from ur5_pick_place.trials import report
-from ur5_pick_place.trials.pictures import RunSamples
-from ur5_pick_place.trials.report_motion import RecordedJoints
 
 BEGIN = 1_800_000_000_000_000_000  # [ns] log time of the first message
 RESULT = {

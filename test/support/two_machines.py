@@ -20,7 +20,7 @@ from cable import CUT, MACHINES, Cable, Link
 from cells import CONFIG, sim_nodes
 from task_client import START, TARGET, TaskClient
 
-from ur5_pick_place.trials.processes import NodeProcesses
+from ur5_pick_place.demo.processes import NodeProcesses
 
 DOMAIN = 42  # nobody else is in these networks
 NODES = {'cell': ['sim_driver'], 'pc': ['trajectory_planner', 'pick_place']}

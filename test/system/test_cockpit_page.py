@@ -21,6 +21,8 @@ from browser import CHROMIUM, Browser, chromium, pixel_of
 from task_client import TaskClient
 
 from ur5_pick_place.cockpit.view import CAMERA, LOOKS_AT, VIEW_ANGLE
+from ur5_pick_place.demo.processes import own_domain
+from ur5_pick_place.demo.spots import DEFAULT_TARGET
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     make_transform,
@@ -28,8 +30,6 @@ from ur5_pick_place.kinematics.transforms import (
     tool_down,
 )
 from ur5_pick_place.sim.cell import PART_SIZE
-from ur5_pick_place.trials.processes import own_domain
-from ur5_pick_place.trials.spots import DEFAULT_TARGET
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 

@@ -15,10 +15,10 @@ import pace
 import pytest
 from PIL import Image
 
+from ur5_pick_place.demo.command import Ended, signals_raised
+from ur5_pick_place.report import command as report
+from ur5_pick_place.report.time_shares import SHARES, shares_text
 from ur5_pick_place.sim.cell import PART_SIZE
-from ur5_pick_place.trials import report
-from ur5_pick_place.trials.demo import Ended, signals_raised
-from ur5_pick_place.trials.time_shares import SHARES, shares_text
 
 pytestmark = pytest.mark.nodes
 
@@ -236,8 +236,8 @@ def test_a_node_that_dies_on_the_way_is_named(demo: DemoProcess) -> None:
 
 
 def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monkeypatch, capsys):
+    from ur5_pick_place.demo import command as demo
     from ur5_pick_place.errors import ExecutionError
-    from ur5_pick_place.trials import demo
 
     def perform(method, options, config, work, _file):
         if method != 'ik':

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from ur5_pick_place.demo import processes as demo_processes
+from ur5_pick_place.demo.processes import NodeProcesses, own_domain
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.cell.node_list import NodeSpec
-from ur5_pick_place.trials import processes as demo_processes
-from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 
 pytestmark = pytest.mark.nodes
 
@@ -131,7 +131,7 @@ def test_nodes_die_with_a_demo_that_is_killed(specs: dict[str, NodeSpec], tmp_pa
     program = f"""
         import sys, time
         from pathlib import Path
-        from ur5_pick_place.trials.processes import NodeProcesses
+        from ur5_pick_place.demo.processes import NodeProcesses
         from ur5_pick_place.nodes.cell.node_list import NodeSpec
         sys.argv[0] = {str(tmp_path / 'demo')!r}
         specs = [NodeSpec('stubborn', '', (), {{}}, ())]
@@ -153,7 +153,7 @@ def test_nodes_die_with_a_demo_that_is_killed(specs: dict[str, NodeSpec], tmp_pa
 @pytest.mark.parametrize('is_killed', [True, False])
 def test_a_working_folder_goes_with_its_process(is_killed: bool) -> None:
     code = (
-        'import time\nfrom ur5_pick_place.trials.processes import working_folder\n'
+        'import time\nfrom ur5_pick_place.demo.processes import working_folder\n'
         'with working_folder() as folder:\n'
         '    (folder / "log").write_text("x")\n'
         f'    print(folder, flush=True)\n    time.sleep({60 * is_killed})'
@@ -179,7 +179,7 @@ def test_no_code_of_ours_runs_between_fork_and_exec(
     program = f"""
         import os, sys
         from pathlib import Path
-        from ur5_pick_place.trials.processes import NodeProcesses
+        from ur5_pick_place.demo.processes import NodeProcesses
         from ur5_pick_place.nodes.cell.node_list import NodeSpec
         sys.argv[0] = {str(tmp_path / 'demo')!r}
         os.register_at_fork(after_in_child=lambda: os.write(1, b'in the child'))

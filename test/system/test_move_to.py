@@ -31,7 +31,7 @@ from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
 
 pytestmark = pytest.mark.nodes
 SUCCESS = MoveItErrorCodes(val=MoveItErrorCodes.SUCCESS)
-MAIN = 'from ur5_pick_place.trials.move_to import main; main()'
+MAIN = 'from ur5_pick_place.commands.move_to import main; main()'
 
 
 class Planner(Node):

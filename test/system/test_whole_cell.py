@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 from cells import CONFIG, sim_nodes
 
+from ur5_pick_place.demo.operator import Operator
+from ur5_pick_place.demo.processes import NodeProcesses, own_domain
+from ur5_pick_place.demo.record import RunResult, Task, transfer
+from ur5_pick_place.demo.spots import Displacement, SpotChecker
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.trials.operator import Operator
-from ur5_pick_place.trials.processes import NodeProcesses, own_domain
-from ur5_pick_place.trials.record import RunResult, Task, transfer
-from ur5_pick_place.trials.spots import Displacement, SpotChecker
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 

@@ -24,6 +24,7 @@ from taught_poses import MODEL, NOW, POSES
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings
+from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.kinematics.loading import load_calibrated
@@ -37,7 +38,6 @@ from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import converted
 from ur5_pick_place.task.poses_file import PosesFile
-from ur5_pick_place.trials.configuration import Configuration
 
 CONFIG = Path(__file__).parents[2] / 'config'
 KINDS = (
@@ -236,7 +236,7 @@ def test_a_parameter_file_without_parameters_is_refused(tmp_path, monkeypatch) -
     for file in CONFIG.glob('*.yaml'):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / 'pick_place.yaml').write_text('/**: {method: ik}')
-    monkeypatch.setattr('ur5_pick_place.trials.configuration.CONFIG', tmp_path)
+    monkeypatch.setattr('ur5_pick_place.demo.configuration.CONFIG', tmp_path)
     with pytest.raises(InvalidInput, match=r'pick_place.yaml: must hold, under each node'):
         Configuration({})
 
@@ -250,7 +250,7 @@ def test_a_spoilt_parameter_file_is_read_or_refused(folder: Path, content: bytes
         for file in CONFIG.glob('*.yaml'):
             (config / file.name).write_bytes(file.read_bytes())
         (config / 'trajectory_planner.yaml').write_bytes(content)
-        patch.setattr('ur5_pick_place.trials.configuration.CONFIG', config)
+        patch.setattr('ur5_pick_place.demo.configuration.CONFIG', config)
         try:
             configuration = Configuration({})
             for kind in KINDS:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from ur5_pick_place.demo.options import read_options
+from ur5_pick_place.demo.spots import Displacement, Spot, SpotChecker
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.trials.demo_options import read_options
-from ur5_pick_place.trials.spots import Displacement, Spot, SpotChecker
 
 CONFIG = Path(__file__).parents[3] / 'config'
 

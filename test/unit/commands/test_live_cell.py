@@ -13,6 +13,9 @@ import pytest
 pytest.importorskip('mujoco')
 
 from ur5_pick_place.config_files import share_directory
+from ur5_pick_place.demo import live_cell
+from ur5_pick_place.demo.processes import own_domain
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -21,9 +24,6 @@ from ur5_pick_place.kinematics.transforms import (
     tool_down,
 )
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
-from ur5_pick_place.trials import live_cell
-from ur5_pick_place.trials.processes import own_domain
-from ur5_pick_place.trials.spots import default_spots
 
 
 @pytest.fixture(autouse=True)

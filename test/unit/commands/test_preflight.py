@@ -237,7 +237,7 @@ def test_what_another_node_publishes_forges_no_line_of_the_report():
 @pytest.mark.parametrize('domain', ['abc', '99999'])
 def test_a_bad_ros_domain_id_is_named_in_one_line(domain):
     pytest.importorskip('rclpy')
-    main = 'import sys; from ur5_pick_place.trials.preflight import main; sys.exit(main())'
+    main = 'import sys; from ur5_pick_place.commands.preflight import main; sys.exit(main())'
     done = subprocess.run(
         [sys.executable, '-c', main],
         env={**os.environ, 'ROS_DOMAIN_ID': domain},

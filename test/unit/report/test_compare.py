@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
+from ur5_pick_place.demo import compare, comparison
+from ur5_pick_place.demo.comparison import MethodRun, common_moves
+from ur5_pick_place.demo.spots import DEFAULT_START, Spot
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.trials import compare, comparison
-from ur5_pick_place.trials.comparison import MethodRun, common_moves
-from ur5_pick_place.trials.measure import MeasuredMove, Trace, measure, trace_of
-from ur5_pick_place.trials.spots import DEFAULT_START, Spot
+from ur5_pick_place.report.line_figures import MeasuredMove, Trace, measure, trace_of
 
 DURATION = 2.0
 

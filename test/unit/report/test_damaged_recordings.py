@@ -16,10 +16,11 @@ pytest.importorskip('mcap_ros2')
 
 from recordings import ARM, EVENTS, demo_facts, nodding, reported, write_bag, write_recording
 
+from ur5_pick_place.report import command as report
+from ur5_pick_place.report import page as report_page
+from ur5_pick_place.report.recording import read_recording
+from ur5_pick_place.report.topics import is_wanted
 from ur5_pick_place.task.plan_report import COLUMNS
-from ur5_pick_place.trials import report, report_page
-from ur5_pick_place.trials.recording import read_recording
-from ur5_pick_place.trials.robot_topics import is_wanted
 
 JOINTS = nodding(150)
 ZSTD = b'\x28\xb5\x2f\xfd'

@@ -11,11 +11,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.kinematics import HOME, load_model
-from ur5_pick_place.trials import demo_report
-from ur5_pick_place.trials.demo_progress import ProgressDisplay
-from ur5_pick_place.trials.record import (
+from ur5_pick_place.demo import outputs as demo_report
+from ur5_pick_place.demo.progress import ProgressDisplay
+from ur5_pick_place.demo.record import (
     Record,
     RunResult,
     Task,
@@ -23,7 +21,9 @@ from ur5_pick_place.trials.record import (
     measure,
     transfer,
 )
-from ur5_pick_place.trials.spots import Displacement, Spot
+from ur5_pick_place.demo.spots import Displacement, Spot
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics import HOME, load_model
 
 MODEL = load_model('ur5')
 T_TOOL_TCP = np.eye(4)

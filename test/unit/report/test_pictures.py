@@ -17,15 +17,15 @@ import pytest
 from PIL import Image
 from recordings import lifting_recording
 
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.trials.pictures import (
+from ur5_pick_place.demo.pictures import (
     RunSamples,
     draw_cell,
     draw_cycle,
     joints_figure,
     plot_joints,
 )
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import JOINT_NAMES
 
 
 def shares(picture: Image.Image) -> dict[str, float]:
@@ -105,7 +105,7 @@ sys.path.insert(0, {str(Path(__file__).parents[2] / 'support')!r})
 logging.basicConfig(format='%(levelname)s %(message)s')
 from recordings import lifting_recording
 from ur5_pick_place.sim import world
-from ur5_pick_place.trials import pictures
+from ur5_pick_place.demo import pictures
 recording = lifting_recording()
 cell = pictures.draw_cell(recording, 'cell.png')
 cycle = pictures.draw_cycle(recording, 'cycle.gif')

@@ -30,9 +30,9 @@ from recordings import (
 
 from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
-from ur5_pick_place.trials import report
-from ur5_pick_place.trials.recording import newest_recording, read_recording, recording_files
-from ur5_pick_place.trials.robot_topics import RobotTopics, is_wanted, joints_of, robot_topics
+from ur5_pick_place.report import command as report
+from ur5_pick_place.report.recording import newest_recording, read_recording, recording_files
+from ur5_pick_place.report.topics import RobotTopics, is_wanted, joints_of, robot_topics
 
 JOINTS = nodding(150)
 

@@ -29,9 +29,9 @@ from std_msgs.msg import Header, String  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
-from ur5_pick_place.trials import report  # noqa: E402
-from ur5_pick_place.trials.recording import Recording  # noqa: E402
-from ur5_pick_place.trials.replay import _kinds, _Player  # noqa: E402
+from ur5_pick_place.report import command as report  # noqa: E402
+from ur5_pick_place.report.recording import Recording  # noqa: E402
+from ur5_pick_place.report.replay import _kinds, _Player  # noqa: E402
 
 REPORT = Path(sys.executable).with_name('report')
 EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]

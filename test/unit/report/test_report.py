@@ -14,9 +14,9 @@ from PIL import Image
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.report import command as report
+from ur5_pick_place.report.motion import RecordedJoints, motion_of
 from ur5_pick_place.task.statistics import Tally, save_statistics
-from ur5_pick_place.trials import report
-from ur5_pick_place.trials.report_motion import RecordedJoints, motion_of
 
 EVENTS = [
     {'time': 1.0, 'event': 'taught', 'place': 'home', 'pose': [], 'joints': []},
@@ -175,10 +175,10 @@ def test_a_missing_or_broken_file_is_named(name, content, words, tmp_path, capsy
 
 
 def test_what_a_demo_writes_is_what_is_read(tmp_path):
+    from ur5_pick_place.demo.outputs import write_events, write_result
+    from ur5_pick_place.demo.record import RunResult, transfer
+    from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
     from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
-    from ur5_pick_place.trials.demo_report import write_events, write_result
-    from ur5_pick_place.trials.record import RunResult, transfer
-    from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
 
     model = load_model('ur5')
     facts = arm_facts(model, np.eye(4), motion_limits(model, MotionSettings(max_speed=0.75)))

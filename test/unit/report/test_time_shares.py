@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.trials.record import Record
-from ur5_pick_place.trials.time_shares import FLOOR, SHARES, shares_text, time_shares
+from ur5_pick_place.report.time_shares import FLOOR, SHARES, shares_text, time_shares
 
 MODEL = load_model('ur5')
 V, A, J = 1.0, 2.0, 20.0

@@ -13,12 +13,13 @@ pytest.importorskip('mcap_ros2')
 
 from recordings import ARM, BEGIN, EVENTS, nodding, reported, write_recording
 
-from ur5_pick_place.trials import compare, recording
-from ur5_pick_place.trials.demo_report import publish
-from ur5_pick_place.trials.recorded_runs import _cycle_time, _planner_stops
-from ur5_pick_place.trials.records import keep_record
-from ur5_pick_place.trials.report_motion import RecordedJoints
-from ur5_pick_place.trials.robot_topics import RobotTopics
+from ur5_pick_place.demo import compare
+from ur5_pick_place.demo.outputs import publish
+from ur5_pick_place.demo.records import keep_record
+from ur5_pick_place.report import recording
+from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.runs import _cycle_time, _planner_stops
+from ur5_pick_place.report.topics import RobotTopics
 
 # ---- files
 

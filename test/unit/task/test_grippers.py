@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.outcome import DONE, Outcome
@@ -30,7 +31,6 @@ from ur5_pick_place.task.job import (
     SetOutput,
     SetPayload,
 )
-from ur5_pick_place.trials.configuration import Configuration
 
 CONFIG = Path(__file__).parents[3] / 'config'
 TICK = 0.008  # [s]

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from ur5_pick_place.demo.options import DemoOptions
+from ur5_pick_place.demo.record import Record, RunResult, Task
+from ur5_pick_place.demo.spots import Spot, default_spots
+from ur5_pick_place.report.time_shares import shares_text
 from ur5_pick_place.sim.scene_boxes import load_boxes
-from ur5_pick_place.trials.demo_options import DemoOptions
-from ur5_pick_place.trials.record import Record, RunResult, Task
-from ur5_pick_place.trials.spots import Spot, default_spots
-from ur5_pick_place.trials.time_shares import shares_text
 
 LATEST = 'latest'
 RUN_FILE = 'run.mcap'
@@ -92,7 +92,7 @@ def draw_pictures(
     if not record.is_complete:
         return
     # A slow import, needed only after the time-critical part.
-    from ur5_pick_place.trials import pictures
+    from ur5_pick_place.demo import pictures
 
     times = np.unique([t for t, _ in record.parts])
     start, target = default_spots(options.ur_type)

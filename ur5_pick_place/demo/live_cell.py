@@ -23,6 +23,12 @@ from typing import Any
 
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import share_directory
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
+from ur5_pick_place.demo.options import add_gripper
+from ur5_pick_place.demo.processes import NodeProcesses, end_with_parent, working_folder
+from ur5_pick_place.demo.signals import Ended, signals_raised
+from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
@@ -36,12 +42,6 @@ from ur5_pick_place.task.place_names import HOME
 from ur5_pick_place.task.poses import TaughtPose, coincide
 from ur5_pick_place.task.poses_file import PosesFile
 from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
-from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.cycle_layout import layout, pick_places, read_cycle
-from ur5_pick_place.trials.demo_options import add_gripper
-from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, working_folder
-from ur5_pick_place.trials.signals import Ended, signals_raised
-from ur5_pick_place.trials.spots import Spot, SpotChecker, default_spots, spot_of
 
 _COCKPIT = 'cockpit'
 _HOST = '127.0.0.1'
@@ -245,7 +245,7 @@ def _prepare(
 ) -> None:
     """Wait until the nodes are ready, and teach the places that are missing."""
     # Imported here so that rclpy loads while the nodes start.
-    from ur5_pick_place.trials.operator import Operator
+    from ur5_pick_place.demo.operator import Operator
 
     with Operator(
         domain, load_model(ur_type), load_scene(scene_file), nodes.check

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.report.motion import RunKinematics
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.report_motion import RunKinematics
 
 Run = Mapping[str, Any]
 

@@ -12,15 +12,15 @@ import numpy as np
 
 from ur5_pick_place.errors import MissingPackage
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.report.motion import RunKinematics
+from ur5_pick_place.report.plots import plots
+from ur5_pick_place.report.time_shares import FLOOR, SHARES
 from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import COLUMNS, cells
-from ur5_pick_place.trials.report_motion import RunKinematics
-from ur5_pick_place.trials.report_plots import plots
-from ur5_pick_place.trials.time_shares import FLOOR, SHARES
 
 Run = Mapping[str, Any]
 
-_TEMPLATE = 'report_page.html'
+_TEMPLATE = 'page.html'
 _PICTURES = (  # file, type, what it shows
     ('cell.png', 'png', 'the cell with the cube at its highest, and the path of the TCP'),
     ('cycle.gif', 'gif', 'the cycle as an animation'),

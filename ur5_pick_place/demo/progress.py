@@ -6,11 +6,11 @@ from typing import TextIO
 
 import numpy as np
 
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import OPEN_GAP
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.record import Record
 
 _HEADING = """\
 Stages; times are simulated, counted from the start of the cell.

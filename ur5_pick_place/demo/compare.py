@@ -12,15 +12,15 @@ from ur5_pick_place.commands.arguments import add_ur_type, finite
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT
+from ur5_pick_place.demo.comparison import MethodRun, common_moves, run_method
+from ur5_pick_place.demo.options import add_start_and_target
+from ur5_pick_place.demo.records import check_folder, driver_silent, keep_record
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.report.line_figures import measure
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe
-from ur5_pick_place.trials.comparison import MethodRun, common_moves, run_method
-from ur5_pick_place.trials.demo_options import add_start_and_target
-from ur5_pick_place.trials.measure import measure
-from ur5_pick_place.trials.records import check_folder, driver_silent, keep_record
-from ur5_pick_place.trials.spots import default_spots
 
 _DESCRIPTION = (
     __doc__ + ' A spot "x y yaw" is the centre of the cube on the table in base_link, in metres '
@@ -118,7 +118,7 @@ def _report(
     }
     kept = [keep_record(given.out, 'compare', content)]
     if moves:
-        from ur5_pick_place.trials.compare_plot import plot  # matplotlib is slow to import
+        from ur5_pick_place.demo.compare_plot import plot  # matplotlib is slow to import
 
         kept.append(kept[0].with_suffix('.png'))
         plot(placed, kept[1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import (
@@ -19,7 +20,6 @@ from ur5_pick_place.kinematics.transforms import (
     tool_down,
 )
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.spots import Displacement, Spot
 
 _Six = Sequence[float] | Array
 JointSample = tuple[float, _Six, _Six, _Six]

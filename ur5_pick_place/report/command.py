@@ -18,28 +18,27 @@ from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.config_files import user_path
+from ur5_pick_place.demo.outputs import RUN_FILE
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
-from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
-from ur5_pick_place.trials.demo_report import RUN_FILE
-from ur5_pick_place.trials.recorded_runs import RecordedRuns, recorded_runs, summary
-from ur5_pick_place.trials.recording import (
-    Recording,
-    newest_recording,
-    read_recording,
-    recording_files,
-)
-from ur5_pick_place.trials.records import INTERRUPTED
-from ur5_pick_place.trials.report_events import Event, is_event, is_result, split_runs, story
-from ur5_pick_place.trials.report_history import (
+from ur5_pick_place.report.events import Event, is_event, is_result, split_runs, story
+from ur5_pick_place.report.history import (
     FOLDER,
     history_json,
     history_text,
     read_history,
 )
-from ur5_pick_place.trials.report_motion import RunKinematics
-from ur5_pick_place.trials.report_page import error_text, number, page
-from ur5_pick_place.trials.robot_topics import is_wanted
-from ur5_pick_place.trials.time_shares import shares_text
+from ur5_pick_place.report.motion import RunKinematics
+from ur5_pick_place.report.page import error_text, number, page
+from ur5_pick_place.report.recording import (
+    Recording,
+    newest_recording,
+    read_recording,
+    recording_files,
+)
+from ur5_pick_place.report.runs import RecordedRuns, recorded_runs, summary
+from ur5_pick_place.report.time_shares import shares_text
+from ur5_pick_place.report.topics import is_wanted
+from ur5_pick_place.terminal import INTERRUPTED, Parser, number_within, quiet_pipe
 
 PAGE = 'report.html'
 _DEFAULT = Path('out/latest')
@@ -157,7 +156,7 @@ def _history(path: Path, as_json: bool) -> int:
 def _replay(path: Path, rate: float) -> str:
     """Publish a recording; return what was done."""
     try:
-        from ur5_pick_place.trials.replay import replay
+        from ur5_pick_place.report.replay import replay
     except ImportError as error:
         raise MissingPackage(f'a replay needs ROS 2 ({error})') from error
     return replay(path, rate)

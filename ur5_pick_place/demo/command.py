@@ -20,17 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.config_files import share_directory
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.kinematics import Model, load_model
-from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
-from ur5_pick_place.planning.limits import Limits, MotionSettings, arm_facts, motion_limits
-from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.terminal import quiet_pipe
-from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.cycle_layout import pattern
-from ur5_pick_place.trials.demo_options import DemoOptions, read_options
-from ur5_pick_place.trials.demo_progress import ProgressDisplay
-from ur5_pick_place.trials.demo_report import (
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.cycle_layout import pattern
+from ur5_pick_place.demo.options import DemoOptions, read_options
+from ur5_pick_place.demo.outputs import (
     FILES,
     LATEST,
     RUN_FILE,
@@ -40,18 +33,25 @@ from ur5_pick_place.trials.demo_report import (
     write_events,
     write_result,
 )
-from ur5_pick_place.trials.processes import (
+from ur5_pick_place.demo.processes import (
     NodeProcesses,
     end_with_parent,
     own_domain,
     working_folder,
 )
-from ur5_pick_place.trials.record import RunResult
-from ur5_pick_place.trials.run_file import RunFile
-from ur5_pick_place.trials.signals import Ended, signals_raised
-from ur5_pick_place.trials.spots import T_tool_grip
-from ur5_pick_place.trials.time_shares import time_shares
-from ur5_pick_place.trials.wall import write_scene_with_wall
+from ur5_pick_place.demo.progress import ProgressDisplay
+from ur5_pick_place.demo.record import RunResult
+from ur5_pick_place.demo.run_file import RunFile
+from ur5_pick_place.demo.signals import Ended, signals_raised
+from ur5_pick_place.demo.spots import T_tool_grip
+from ur5_pick_place.demo.wall import write_scene_with_wall
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics import Model, load_model
+from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
+from ur5_pick_place.planning.limits import Limits, MotionSettings, arm_facts, motion_limits
+from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.report.time_shares import time_shares
+from ur5_pick_place.terminal import quiet_pipe
 
 
 @quiet_pipe()
@@ -125,7 +125,7 @@ def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Pa
 def _write_page(work: Path) -> None:
     """Write `report.html`; the results are kept without it too."""
     # A slow import, needed only after the time-critical part.
-    from ur5_pick_place.trials.report import PAGE, read_report, write_page
+    from ur5_pick_place.report.command import PAGE, read_report, write_page
 
     now = datetime.now(timezone.utc)
     try:
@@ -153,7 +153,7 @@ def _perform(
         NodeProcesses(_nodes(method, options, config, work), domain, work) as nodes,
     ):
         # Imported here so that rclpy loads while the nodes start.
-        from ur5_pick_place.trials.operator import Operator
+        from ur5_pick_place.demo.operator import Operator
 
         with (
             Operator(domain, model, scene, nodes.check, progress.show, stages) as operator,

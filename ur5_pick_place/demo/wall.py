@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.trials.spots import Spot
+from ur5_pick_place.demo.spots import Spot
 
 _LENGTH, _THICKNESS = 0.36, 0.02  # [m]
 

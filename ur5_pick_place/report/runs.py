@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.events import CYCLE_DONE, DONE, STARTED, STOPPED
-from ur5_pick_place.trials.recording import Recording
-from ur5_pick_place.trials.report_events import RUN, Event, is_result, story, valid_events
-from ur5_pick_place.trials.report_motion import (
+from ur5_pick_place.report.events import RUN, Event, is_result, story, valid_events
+from ur5_pick_place.report.motion import (
     RecordedJoints,
     RunKinematics,
     motion_of,
     motion_of_unknown_arm,
 )
-from ur5_pick_place.trials.robot_topics import (
+from ur5_pick_place.report.recording import Recording
+from ur5_pick_place.report.topics import (
     RobotTopics,
     controller_joints,
     joints_of,
     robot_topics,
 )
+from ur5_pick_place.task.events import CYCLE_DONE, DONE, STARTED, STOPPED
 
 _RESTART = 1.0  # [s] by which the robot's clock goes back when it restarts
 _MOST_RESTARTS = 20  # more are damage, not restarts

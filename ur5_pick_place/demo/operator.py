@@ -13,14 +13,9 @@ from std_srvs.srv import Trigger
 from ur_msgs.srv import SetIO
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
-from ur5_pick_place.kinematics import Model
-from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.task import events
-from ur5_pick_place.task.stages import Stage
-from ur5_pick_place.trials.cell_client import START_TIME, CellClient
-from ur5_pick_place.trials.cycle_layout import Attendant
-from ur5_pick_place.trials.record import (
+from ur5_pick_place.demo.cell_client import START_TIME, CellClient
+from ur5_pick_place.demo.cycle_layout import Attendant
+from ur5_pick_place.demo.record import (
     Record,
     RunResult,
     Task,
@@ -28,7 +23,12 @@ from ur5_pick_place.trials.record import (
     distance,
     measure,
 )
-from ur5_pick_place.trials.spots import Spot, T_tool_grip
+from ur5_pick_place.demo.spots import Spot, T_tool_grip
+from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.task import events
+from ur5_pick_place.task.stages import Stage
 
 _SETTLING = 0.4  # [s] simulated, from the end of the run until the cube is measured
 _FEED_TIME = 10.0  # [s] for the feeder

@@ -20,15 +20,15 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix, to_seconds
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.report.events import is_event
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.record import Record
-from ur5_pick_place.trials.report_events import is_event
 
 # Wall time, as these concern processes and not the robot:
 START_TIME = 30.0  # [s] for the nodes to start

@@ -11,9 +11,9 @@ import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.recording import Recording
 from ur5_pick_place.task.events import read_event
-from ur5_pick_place.trials.recording import Recording
-from ur5_pick_place.trials.report_motion import RecordedJoints
 
 JOINT_STATES = '/joint_states'
 CONTROLLER_STATE = '/controller_state'

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from ur5_pick_place.demo.outputs import RUN_FILE, plain_result
+from ur5_pick_place.demo.record import Record, RunResult
 from ur5_pick_place.errors import MissingPackage
-from ur5_pick_place.trials.demo_report import RUN_FILE, plain_result
-from ur5_pick_place.trials.record import Record, RunResult
 
 if TYPE_CHECKING:
     from rclpy.context import Context

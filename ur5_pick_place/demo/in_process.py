@@ -24,6 +24,10 @@ from ur5_pick_place.control.robot_status import (
     RobotStatus,
     io_timeout,
 )
+from ur5_pick_place.demo.configuration import CONFIG, Configuration
+from ur5_pick_place.demo.in_process_ports import ControllerPort, InProcessTaskPort
+from ur5_pick_place.demo.record import distance
+from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.kinematics.transforms import (
@@ -52,10 +56,6 @@ from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.station import Station, StationSettings
-from ur5_pick_place.trials.configuration import CONFIG, Configuration
-from ur5_pick_place.trials.in_process_ports import ControllerPort, InProcessTaskPort
-from ur5_pick_place.trials.record import distance
-from ur5_pick_place.trials.spots import Spot
 
 _WATCH_EVERY = 0.016  # [s], as in the nodes
 _BRAKING = 1.5  # [s]; a motion at its limits brakes on its path within 1.1 s

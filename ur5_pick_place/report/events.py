@@ -4,6 +4,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ur5_pick_place.report.time_shares import FLOOR, SHARES
 from ur5_pick_place.settings import is_finite_number
 from ur5_pick_place.task.events import (
     CYCLE_DONE,
@@ -21,7 +22,6 @@ from ur5_pick_place.task.events import (
     WAITING,
 )
 from ur5_pick_place.task.plan_report import COLUMNS
-from ur5_pick_place.trials.time_shares import FLOOR, SHARES
 
 Event = Mapping[str, Any]
 

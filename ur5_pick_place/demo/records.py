@@ -13,9 +13,6 @@ from typing import Any
 
 from ur5_pick_place.errors import InvalidInput
 
-INTERRUPTED = 130
-"""Exit code of a command that was ended by Ctrl-C."""
-
 
 def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
     """Write `content` and the time to a new `<name>-<UTC stamp>.json`; return its path."""

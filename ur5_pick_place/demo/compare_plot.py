@@ -8,8 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ur5_pick_place.trials.comparison import MethodRun, common_moves
-from ur5_pick_place.trials.measure import MeasuredMove
+from ur5_pick_place.demo.comparison import MethodRun, common_moves
+from ur5_pick_place.report.line_figures import MeasuredMove
 
 _FLOOR = 0.01  # [mm] lower bound of the logarithmic axes
 

@@ -12,17 +12,11 @@ import numpy as np
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.cell import PART_SIZE
-from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
-from ur5_pick_place.task.cycle import Cycle
-from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import Parser, number_within, seed_number
-from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.cycle_layout import layout, read_cycle, task_of
-from ur5_pick_place.trials.record import Task
-from ur5_pick_place.trials.records import check_folder
-from ur5_pick_place.trials.spots import (
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.cycle_layout import layout, read_cycle, task_of
+from ur5_pick_place.demo.record import Task
+from ur5_pick_place.demo.records import check_folder
+from ur5_pick_place.demo.spots import (
     Displacement,
     Spot,
     SpotChecker,
@@ -30,6 +24,12 @@ from ur5_pick_place.trials.spots import (
     default_spots,
     spot_of,
 )
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.cell import PART_SIZE
+from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
+from ur5_pick_place.task.cycle import Cycle
+from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import Parser, number_within, seed_number
 
 _ALL = 'all'
 _PAIR = ('start', 'target')

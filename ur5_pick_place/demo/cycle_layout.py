@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.config_files import user_path
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.record import Task
+from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -24,9 +27,6 @@ from ur5_pick_place.task.pattern import TARGET, PatternSettings, poses_by_cycle,
 from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.stages import WAIT_INPUT, Stage
-from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.record import Task
-from ur5_pick_place.trials.spots import Displacement, Spot
 
 DEFAULT_CYCLE = 'cycle.yaml'
 _PITCH = (0.06, 0.09, 0.0452)  # [m] of a pattern of cubes

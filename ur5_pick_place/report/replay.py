@@ -22,7 +22,7 @@ from sensor_msgs.msg import JointState
 from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
 from ur5_pick_place.nodes.ros.distro import count_servers
 from ur5_pick_place.nodes.ros.process import init_ros
-from ur5_pick_place.trials.recording import Recording, read_recording
+from ur5_pick_place.report.recording import Recording, read_recording
 
 _STATIC_FRAMES = '/tf_static'
 _LATCHED = (

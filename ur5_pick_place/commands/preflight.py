@@ -9,8 +9,7 @@ from rclpy.utilities import remove_ros_args
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.nodes.cell.preflight import collect
 from ur5_pick_place.task.preflight import check_all, report_lines, verdict
-from ur5_pick_place.terminal import Parser, quiet_pipe
-from ur5_pick_place.trials.records import INTERRUPTED
+from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe
 
 _PLAIN, _COLOURS = {True: '', False: ''}, {True: '\x1b[32m', False: '\x1b[31m'}
 

@@ -10,13 +10,13 @@ import numpy as np
 
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.report.line_figures import MeasuredMove, Trace, trace_of
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
-from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.in_process import InProcessCell
-from ur5_pick_place.trials.measure import MeasuredMove, Trace, trace_of
-from ur5_pick_place.trials.spots import Spot
 
 _CYCLE_TIMEOUT = 600.0  # [s] simulated time for a cycle
 _REST = 0.5  # [s] for the cube to come to rest

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.timing.ptp import time_ptp
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.record import Record
 
 FLOOR = 'time_floor_s'
 SHARES = MappingProxyType(
