@@ -88,3 +88,36 @@ def test_a_plan_says_which_missed_grasp_it_cannot_retry(cycle_planner):
     machine = Machine(planner, run, ObedientPort(Robot()), lambda event, **data: None)
     said = machine.make_plan(far)
     assert 'verify grip: a missed grasp is not retried: ' in said
+
+
+@pytest.mark.parametrize(('stage', 'is_low'), [('transfer', False), ('start', True)])
+def test_a_run_goes_on_from_beside_its_path_where_the_controller_brakes_each_joint_by_itself(
+    monkeypatch, stage, is_low
+):
+    monkeypatch.setattr('ur5_pick_place.control.execution_manager.braking_motion', no_brake)
+    cell = InProcessCell()
+    for controller in cell.driver.trajectory.values():
+        controller.deceleration = 2.0  # [rad/s2], as with decelerate_on_cancel
+    cell.teach(START, TARGET)
+    cell.put_part(START)
+    cell.wait(0.2)
+    cell.run()
+    cell.until(lambda: cell.station.run.stage == stage, 30.0, stage)
+    cell.wait(0.15)
+    cell.station.machine.pause()
+    cell.wait(1.5)
+    T_rest = cell.world.T_world_tcp.copy()
+    cell.station.machine.resume()
+    swept = []
+    cell.on_step = lambda: swept.append(cell.world.T_world_tcp[:3, 3] - T_rest[:3, 3])
+    cell.until(lambda: not cell.is_busy, 30.0, 'the end')
+    assert cell.stop_reason == ''
+    assert np.linalg.norm(cell.world.T_world_part[:2, 3] - TARGET[:2]) < 1e-3
+    if is_low:
+        rise = np.array(swept)
+        rise = rise[: int((rise[:, 2] > 0.02).argmax())]
+        assert len(rise) and np.abs(rise[:, :2]).max() < 5e-4, 'not straight up'
+
+
+def no_brake(*_args, **_options):
+    """Stand in for a search that finds no braking motion, as on a controller that splices."""

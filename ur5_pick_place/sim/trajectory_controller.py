@@ -4,7 +4,8 @@ The driver's joint trajectory controller: tracking, tolerances and results.
 
 It behaves as UR's scaled trajectory controller 4.8 with joint_trajectory_controller 5.17 and the
 UR configuration, including their quirks: a goal without goal time never times out, and
-cancelling holds the measured position without braking.
+cancelling holds the measured position without braking. With `deceleration` each joint brakes by
+itself instead, as with `decelerate_on_cancel`: the arm leaves its path.
 
 With `splices` it replaces trajectories as joint_trajectory_controller does after 6.9 with
 `allow_trajectory_replacement`: the points of the running trajectory up to the new stamp are kept,
@@ -49,12 +50,18 @@ class TrajectoryController:
         Whether a new trajectory is spliced onto the running one, instead of starting from the
         measured state.
 
+    Attributes
+    ----------
+    deceleration : float
+        Of each joint after a cancel [rad/s2]; 0: the measured position is held at once.
+
     """
 
     def __init__(
         self, joint_names: Sequence[str], period: float = CYCLE, splices: bool = False
     ) -> None:
         self.splices = splices
+        self.deceleration = 0.0
         self.joint_names = tuple(joint_names)
         self.active = False
         self.rejecting = False  # rejects every goal, as when another controller claims the robot
@@ -69,7 +76,7 @@ class TrajectoryController:
         self._start = self._time = self._updated = 0.0
         self._prefix = 0  # waypoints before those of the last command
         self._output = np.zeros(len(self.joint_names))
-        self._q = self._output
+        self._q, self._qd = self._output, np.zeros(len(self.joint_names))
 
     def activate(self, q: Array) -> None:
         """Activate and hold the measured joints (6,) [rad]."""
@@ -130,10 +137,10 @@ class TrajectoryController:
         check_command(command, self.joint_names, now)
 
     def cancel(self, goal: AcceptedGoal) -> None:
-        """Cancel a goal and hold the measured joints; no effect if it has ended already."""
+        """Cancel a goal and stop the joints; no effect if it has ended already."""
         if goal is self.goal:
             self._finish('canceled', SUCCESSFUL, '')
-            self._hold(self._q)
+            self._stop()
 
     def update(self, now: float, q: Array, qd: Array, scaling: float) -> Array:
         """
@@ -154,7 +161,7 @@ class TrajectoryController:
             Joint command for the end of this cycle [rad].
 
         """
-        self._q = q
+        self._q, self._qd = q, qd
         first = self._next is not None
         if first:
             self._enter(now, Knot(q, qd), scaling)
@@ -278,3 +285,16 @@ class TrajectoryController:
     def _hold(self, q: Array) -> None:
         self._next = TrajectoryCommand(self.joint_names, (Waypoint(0.0, tuple(q)),))
         self._holding = True
+
+    def _stop(self) -> None:
+        if not self.deceleration:
+            self._hold(self._q)
+            return
+        ends = np.abs(self._qd) / self.deceleration
+        q_end = self._q + self._qd * ends / 2
+        points = []
+        for t in np.unique([0.0, *ends]):
+            left = np.maximum(ends - t, 0.0)
+            qd = np.sign(self._qd) * self.deceleration * left
+            points.append(Waypoint(float(t), tuple(q_end - qd * left / 2), tuple(qd)))
+        self._next, self._holding = TrajectoryCommand(self.joint_names, points), True

@@ -23,6 +23,7 @@ from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
 from ur5_pick_place.planning.scene.world import World
+from ur5_pick_place.planning.timing.ptp import concatenate
 from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (
@@ -417,10 +418,11 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> PlannedMotion:
         """
-        Return the remaining motion, from joints on its path.
+        Return the remaining motion, from joints on its path or beside it.
 
-        `within` has two times of the motion [s], between which the arm is now. Raises
-        `PlanningError` if the motion cannot be planned.
+        `within` has two times of the motion [s], between which the arm is now. A controller that
+        brakes each joint by itself leaves the path: the arm returns to it first, straight up if a
+        part may stand below it. Raises `PlanningError` if the motion cannot be planned.
 
         """
         assert planned.motion is not None
@@ -434,6 +436,17 @@ class CyclePlanner:
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)
         motion, dynamics = planned.motion.trajectory, planner.dynamics
         rest = resume_on_path(motion, q_now, limits, within, dynamics)
+        legs = []
+        if np.abs(rest.q[0] - q_now).max() > settings.start_tolerance:
+            T_ends = forward(planner.model, motion.q[[0, -1]]) @ planner.scene.tool.T_tool_tcp
+            ends = zip(('its start', 'its end'), T_ends[:, :3, 3], strict=True)
+            q = q_now
+            if up := retract_from_place(planner, q, ends, self.settings):
+                legs.append(up.moved.trajectory)
+                q = legs[-1].q[-1]
+                rest = resume_on_path(motion, q, limits, dynamics=dynamics)
+            legs.append(planner.ptp(q, rest.q[0]).trajectory)
+        rest = concatenate([*legs, rest])
         return PlannedMotion(rest, planner.check(rest, q_now))
 
     def _arm(
@@ -486,10 +499,10 @@ def _path(trajectory: Trajectory) -> Array:
     return trajectory.sample(trajectory.dense_times(_STEP))[0]
 
 
-def _touched(cycle_poses: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, TaughtPose]]:
-    """Return the places of all cycles at which a part is gripped or released."""
+def _touched(cycle_poses: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, Array]]:
+    """Return names and positions of the places of all cycles where a part is held or released."""
     named = (item for poses in cycle_poses for item in poses.items())
-    return [(name, pose) for name, pose in named if is_part_place(name)]
+    return [(name, pose.T_base_tcp[:3, 3]) for name, pose in named if is_part_place(name)]
 
 
 def _before_moves(

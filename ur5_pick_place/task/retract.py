@@ -13,7 +13,6 @@ from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings, chain_of_tcp
 from ur5_pick_place.task.place_names import above
-from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.stages import Stage
 
 _MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motion of its own
@@ -22,7 +21,7 @@ _MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motio
 def retract_from_place(
     planner: MotionPlanner,
     q: Array,
-    places: Iterable[tuple[str, TaughtPose]],
+    places: Iterable[tuple[str, Array]],
     settings: TaskSettings,
 ) -> PlannedStage | None:
     """
@@ -37,8 +36,8 @@ def retract_from_place(
         With an empty gripper or a part in it.
     q : ndarray, shape (6,)
         Joints now [rad].
-    places : iterable of tuple of str and TaughtPose
-        Names and poses of the places where a part may stand.
+    places : iterable of tuple of str and ndarray, shape (3,)
+        Names and TCP positions (`base`) of the places where a part may stand [m].
 
     Raises
     ------
@@ -48,8 +47,7 @@ def retract_from_place(
     """
     height, T_base_tool = settings.approach_height, forward(planner.model, q)
     tcp = (T_base_tool @ planner.scene.tool.T_tool_tcp)[:3, 3]
-    points = [(name, pose.T_base_tcp[:3, 3]) for name, pose in places]
-    near = [(float(np.linalg.norm(p - tcp)), name, float(p[2])) for name, p in points]
+    near = [(float(np.linalg.norm(p - tcp)), name, float(p[2])) for name, p in places]
     distance, name, z = min(near, default=(math.inf, '', 0.0))
     if distance >= height:
         return None

@@ -286,7 +286,8 @@ def test_an_arm_that_cannot_leave_a_place_straight_up_is_told_to_be_jogged_away(
     T[:3, 3] = *(T_BASE_LINK_BASE @ POSES['target'].T_base_tcp)[:2, 3], 0.35
     arm = cycle_planner.planner.among([Box('lid', T, np.array((0.1, 0.1, 0.02)))])
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
-        retract_from_place(arm, q, POSES.items(), TaskSettings())
+        places = [(name, pose.T_base_tcp[:3, 3]) for name, pose in POSES.items()]
+        retract_from_place(arm, q, places, TaskSettings())
     planner = CyclePlanner(arm, TaskSettings(), cycle_planner.cycle, ORIGIN)
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
         planner.motions_home(POSES, q, is_carrying=False)
