@@ -21,7 +21,10 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode  # noqa: E402
 from ur5_pick_place.control.robot_status import RobotStatus, mode_fault  # noqa: E402
 from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes.driver import driver_link  # noqa: E402
-from ur5_pick_place.nodes.driver.controller_activity import ControllerActivity  # noqa: E402
+from ur5_pick_place.nodes.driver.controller_manager import (  # noqa: E402
+    ControllerActivity,
+    ControllerManager,
+)
 from ur5_pick_place.nodes.driver.driver_link import DriverLink  # noqa: E402
 from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
 from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
@@ -84,10 +87,9 @@ class Manager:
             callback_group=ReentrantCallbackGroup(),
         )
         self.status = RobotStatus()
-        self.activity = ControllerActivity(
-            graph.node, OURS, self.status, ReentrantCallbackGroup()
-        )
-        graph.until(self.activity._list.service_is_ready)
+        controllers = ControllerManager(graph.node, ReentrantCallbackGroup())
+        self.activity = ControllerActivity(controllers, OURS, self.status)
+        graph.until(lambda: controllers.is_there)
 
     async def _list(self, _request, response):
         self.asked += 1
@@ -139,7 +141,8 @@ def test_a_controller_that_no_manager_lists_is_not_refused(graph, is_there):
         status, activity = manager.status, manager.activity
     else:
         status = RobotStatus()
-        activity = ControllerActivity(graph.node, OURS, status, ReentrantCallbackGroup())
+        controllers = ControllerManager(graph.node, ReentrantCallbackGroup())
+        activity = ControllerActivity(controllers, OURS, status)
     activity.invalidate()
 
     def is_over() -> bool:

@@ -18,6 +18,7 @@ from rclpy.task import Future  # noqa: E402
 from std_msgs.msg import Bool  # noqa: E402
 
 from ur5_pick_place.errors import ExecutionError  # noqa: E402
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager  # noqa: E402
 from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING  # noqa: E402
 from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests  # noqa: E402
 from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
@@ -54,11 +55,14 @@ class Robot:
         self.program = self.served.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
         self.machine = SimpleNamespace(is_in_freedrive=False, stop_reason='', stops=0)
         self.port = SimpleNamespace(planner_state='', why_not_ready='')
+        group = ReentrantCallbackGroup()
+        controllers = ControllerManager(self.node, group)
         self.requests = FreedriveRequests(
             self.node,
+            controllers,
             OURS,
             checks_modes,
-            ReentrantCallbackGroup(),
+            group,
             self.machine,
             self.port,
             confirm_payload=lambda: iter(()),
@@ -67,8 +71,8 @@ class Robot:
             publish_state=lambda: self.known.append(self.freedrive.is_on),
         )
         self.freedrive = self.requests._freedrive
-        self.until(self.freedrive._switch.service_is_ready)
-        self.until(self.freedrive._list.service_is_ready)
+        self.until(controllers._switch.service_is_ready)
+        self.until(lambda: controllers.is_there)
 
     async def _list(self, _request, response):
         response.controller = [

@@ -39,6 +39,7 @@ class HeldButton:
         self.jogging = jogging.Jogging(
             node,
             SimpleNamespace(manager=SimpleNamespace(status=self.status, interruptions=0)),
+            SimpleNamespace(lists=lambda _: self),
             make_planner(),
             SimpleNamespace(T_base_frame=self.T_base_frame, is_on_tool=lambda *_, **__: False),
             JOINT_NAMES,
@@ -53,13 +54,11 @@ class HeldButton:
             raise UnknownFrame(f'frame {frame!r} is not known')
         return np.eye(4)
 
-    def service_is_ready(self):
-        return True
+    is_there = True
 
-    def call_async(self, _request):
+    def send(self, _request, _on_reply):
         """Count a jog that asks for the controllers, its first step."""
         self.begun += 1
-        return SimpleNamespace(add_done_callback=lambda _: None)
 
     def hold(self, seconds, is_held=True):
         for _ in range(round(seconds / 0.02)):

@@ -2,12 +2,12 @@
 """Monitors and cancels the goals of the robot's controllers, whoever sent them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
-from controller_manager_msgs.srv import ListControllers, SwitchController
+from controller_manager_msgs.srv import ListControllers
 from moveit_msgs.action import ExecuteTrajectory
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
@@ -17,10 +17,15 @@ from rclpy.task import Future
 from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.messages.conversions import duration_to_msg
+from ur5_pick_place.nodes.driver.controller_manager import (
+    ControllerManager,
+    has_mode,
+    moves_joints,
+)
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.distro import name_method
 from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 PASSTHROUGH = 'passthrough_trajectory_controller'
 """The controller that hands whole trajectories to the robot and takes one at a time."""
@@ -37,17 +42,9 @@ _UNDER_WAY = (
     GoalStatus.STATUS_EXECUTING,
     GoalStatus.STATUS_CANCELING,
 )
-# What other controllers of the UR driver claim instead of joints.
-_MODES = (
-    'force_mode',
-    'trajectory_passthrough',
-    'freedrive_mode',
-    'motion_primitive',
-    'tool_contact',
-)
 _LARGEST = 65_536  # [bytes] of a goal status message, for about 2,000 goals
 _NOTHING_LEFT = 0.5  # [s] of nothing to cancel after which reported goals count as ended
-_SWITCH_TIME = 2.0  # [s] the controller manager may take
+_LIST_TIME = 2.0  # [s] the controller manager may take to list its controllers
 _SWITCHING = 1.5  # [s] after a switch, while the arm may still be seen moving
 _ANSWER_TIME = 1.0  # [s] after which an answer to a cancel is no longer waited for
 _SAME_STOP = 5.0  # [s] without a request after which the next one belongs to a new stop
@@ -88,22 +85,21 @@ class ControllerGoals:
     """
 
     def __init__(
-        self, node: Node, controller: str, joint_names: tuple[str, ...], group: CallbackGroup
+        self,
+        node: Node,
+        manager: ControllerManager,
+        controller: str,
+        joint_names: tuple[str, ...],
+        group: CallbackGroup,
     ) -> None:
         self._controller, self._joint_names = controller, joint_names
         names = dict.fromkeys((controller, *_CONTROLLERS))
         actions = [*(f'{name}/follow_joint_trajectory' for name in names), _PRIMITIVES]
         self._controllers = [_OneController(node, action, group) for action in actions]
-        self._list: Client[Any, Any] = node.create_client(
-            ListControllers, 'controller_manager/list_controllers', callback_group=group
-        )
-        self._switch: Client[Any, Any] = node.create_client(
-            SwitchController, 'controller_manager/switch_controller', callback_group=group
-        )
+        self._manager, self._list = manager, manager.lists(_LIST_TIME)
         self._log = node.get_logger()
-        # Steady times [s] of the last restart of our controller, any switch, and any request.
-        self._restarted, self._switched, self._last_request = -_SAME_STOP, -_SWITCHING, 0.0
-        self._listed: Future[Any] | None = None
+        # Steady times [s] of the last restart of our controller, and of any switch.
+        self._restarted, self._switched = -_SAME_STOP, -_SWITCHING
         # Whether joint_states were missing already when the controller manager last answered
         # during this stop.
         self._is_unseen = False
@@ -145,19 +141,15 @@ class ControllerGoals:
             which may be late.
 
         """
-        now = time.monotonic()
-        if not self._list.service_is_ready() or now - self._switched < _SWITCHING:
+        before = self._list.last
+        if not self._list.is_there or time.monotonic() - self._switched < _SWITCHING:
             return
-        if self._listed is not None and not self._listed.done():
-            if now - self._last_request < _SWITCH_TIME:
-                return
-            self._list.remove_pending_request(self._listed)
-        if now - self._last_request > _SAME_STOP:
-            self._is_unseen = False
-        self._last_request, self._listed = now, self._list.call_async(ListControllers.Request())
-        self._listed.add_done_callback(
-            lambda listed: self._on_listed(listed.result(), stop_progress())
+        request = ListControllers.Request()
+        is_sent = self._list.send_if_due(
+            request, lambda listed: self._on_listed(listed, stop_progress())
         )
+        if is_sent and self._list.last - before > _SAME_STOP:
+            self._is_unseen = False
 
     def _on_listed(self, reply: Any, seen: StopProgress) -> None:
         if seen is StopProgress.OVER:
@@ -166,14 +158,14 @@ class ControllerGoals:
         others = [
             c.name
             for c in active
-            if c.name != self._controller and (moves_joints(c, self._joint_names) or _has_mode(c))
+            if c.name != self._controller and (moves_joints(c, self._joint_names) or has_mode(c))
         ]
         is_on = any(c.name == self._controller for c in active)
         if others:
             self._log.error(
                 f'stopping the arm: deactivating {", ".join(others)}, which can move it'
             )
-            self._change(on=[] if is_on else [self._controller], off=others)
+            self._switch(on=[] if is_on else [self._controller], off=others)
         elif is_on and seen is StopProgress.MOVING_ON:
             is_again = time.monotonic() - self._restarted < _SAME_STOP
             self._switch_off_ours('the arm does not stop', is_to_stay_off=is_again)
@@ -185,7 +177,7 @@ class ControllerGoals:
     def _switch_off_ours(self, why: str, is_to_stay_off: bool) -> None:
         ours = self._controller
         self._restarted = time.monotonic()
-        switched = self._change(on=[], off=[ours])
+        switched = self._switch(on=[], off=[ours])
         if is_to_stay_off:
             self._log.error(
                 f'{why}: {ours} is inactive, as another client goes on commanding '
@@ -196,33 +188,13 @@ class ControllerGoals:
             self._log.error(f'{why}: restarting {ours}')
 
             def switch_on(_reply: 'Future[Any]') -> None:
-                self._change(on=[ours], off=[])
+                self._switch(on=[ours], off=[])
 
             switched.add_done_callback(switch_on)
 
-    def _change(self, on: Sequence[str], off: Sequence[str]) -> 'Future[Any]':
+    def _switch(self, on: list[str], off: list[str]) -> 'Future[Any]':
         self._switched = time.monotonic()
-        request = SwitchController.Request(
-            activate_controllers=on,
-            deactivate_controllers=off,
-            strictness=SwitchController.Request.BEST_EFFORT,
-            activate_asap=True,
-            timeout=duration_to_msg(_SWITCH_TIME),
-        )
-        return self._switch.call_async(request)
-
-
-def moves_joints(controller: Any, joint_names: Sequence[str]) -> bool:
-    """Return whether a controller, as the controller manager lists it, commands the joints."""
-    return any(claimed in joint_names for claimed in _claims(controller))
-
-
-def _has_mode(controller: Any) -> bool:
-    return any(claimed.endswith(_MODES) for claimed in _claims(controller))
-
-
-def _claims(controller: Any) -> list[str]:
-    return [name.partition('/')[0] for name in controller.claimed_interfaces]
+        return self._manager.begin_to_switch(on, off)
 
 
 class _OneController:
@@ -245,9 +217,8 @@ class _OneController:
         )
         self._goals: frozenset[bytes] = frozenset()
         self._nothing_since: float | None = None
-        self._unanswered: dict[Future[Any], float] = {}  # and when they were sent
-        # Steady times [s] of the last request, and since when none was answered.
-        self._last_request = self._silent_since = 0.0
+        self._calls = RepeatedCall(self._cancel, _ANSWER_TIME)
+        self._silent_since = 0.0  # since when no request was answered, steady time [s]
 
     @property
     def goals(self) -> frozenset[bytes]:
@@ -258,27 +229,14 @@ class _OneController:
     @property
     def is_silent(self) -> bool:
         """Whether it has a goal and has answered no request for `_ANSWER_TIME`."""
-        return self._last_request - self._silent_since > _ANSWER_TIME and bool(self.goals)
+        return self._calls.last - self._silent_since > _ANSWER_TIME and bool(self.goals)
 
     def cancel(self) -> None:
-        if not self._cancel.service_is_ready():
+        if not self._calls.is_there:
             return
-        now = time.monotonic()
-        for answer, sent in list(self._unanswered.items()):
-            if now - sent > _ANSWER_TIME:  # else rclpy keeps it for ever
-                self._unanswered.pop(answer, None)
-                self._cancel.remove_pending_request(answer)
-        if not self._unanswered:
-            self._silent_since = now
-        self._last_request = now
-        answer = self._cancel.call_async(CancelGoal.Request())
-        self._unanswered[answer] = now
-        answer.add_done_callback(self._on_answer)
-
-    def _on_answer(self, answer: 'Future[Any]') -> None:
-        self._unanswered.pop(answer, None)
-        self._silent_since = time.monotonic()
-        self._on_canceled(answer.result())
+        if not self._calls.is_waiting:
+            self._silent_since = time.monotonic()
+        self._calls.send(CancelGoal.Request(), self._on_canceled)
 
     def _on_message(self, data: bytes) -> None:
         message = self._reader.read(data)
@@ -296,7 +254,7 @@ class _OneController:
     def _on_canceled(self, answer: CancelGoal.Response) -> None:
         # The last status of a killed driver stays latched; its successor publishes none before its
         # first goal, but it replies that it has nothing to cancel.
-        now = time.monotonic()
+        self._silent_since = now = time.monotonic()
         if answer.goals_canceling:
             self._nothing_since = None
         elif self._nothing_since is None or not self._goals:

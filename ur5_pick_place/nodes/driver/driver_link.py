@@ -10,7 +10,6 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.subscription import Subscription
-from rclpy.task import Future
 from std_msgs.msg import Bool
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
@@ -22,6 +21,7 @@ from ur5_pick_place.nodes.driver.speed_scaling import SpeedScaling
 from ur5_pick_place.nodes.ros.diagnostics import Jitter
 from ur5_pick_place.nodes.ros.polling import ARM_PERIOD, PollGroup
 from ur5_pick_place.nodes.ros.qos import LATCHED, fresh
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 _MOVING_PERIOD = 0.002  # [s] between two polls for joints while the arm moves
 _REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
@@ -143,12 +143,12 @@ class DriverLink:
         self.jitter = Jitter()
         self._names, self._log = list(joint_names), node.get_logger()
         self._on_joints, self._on_mode = on_joints, on_mode
-        self._next_request, self._last_check = 0.0, time.monotonic()  # steady clock [s]
+        self._last_check = time.monotonic()  # steady clock [s]
         self._unknown = 0.0  # [s] at scaling 0 without knowing whether the program is paused
-        self._request: Future[Any] | None = None
-        self._program: Client[Any, Any] = node.create_client(
+        program: Client[Any, Any] = node.create_client(
             GetProgramState, 'dashboard_client/program_state', callback_group=group
         )
+        self._program = RepeatedCall(program, _DASHBOARD_TIME)
 
         poll_group = PollGroup(node, ARM_PERIOD, _MOVING_PERIOD, is_moving)
         # The scaling first: after a stall the joints that waited are judged by the present one.
@@ -215,21 +215,12 @@ class DriverLink:
             status.program_paused = status.is_pause_unknown = False
             self._unknown = 0.0
             return
-        if self._program.service_is_ready() and now >= self._next_request:
-            self._request_program_state(now)
+        if self._program.is_there:
+            request = GetProgramState.Request()
+            self._program.send_if_due(request, self._on_program_state, _REQUEST_PERIOD)
         if self._unknown > _DASHBOARD_TIME and not status.is_pause_unknown:
             status.is_pause_unknown = True
             self._on_mode()
-
-    def _request_program_state(self, now: float) -> None:
-        """Request it, unless the dashboard still has time to answer the request before."""
-        if self._request is not None and not self._request.done():
-            if now - self._next_request < _DASHBOARD_TIME:
-                return
-            self._program.remove_pending_request(self._request)  # it has hung, or died
-        self._next_request = now + _REQUEST_PERIOD
-        self._request = self._program.call_async(GetProgramState.Request())
-        self._request.add_done_callback(lambda future: self._on_program_state(future.result()))
 
     def _on_program_state(self, answer: GetProgramState.Response) -> None:
         """Distinguish a paused program from a slider at 0, which no topic does."""

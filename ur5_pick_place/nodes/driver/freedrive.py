@@ -3,25 +3,19 @@
 
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any
 
-from controller_manager_msgs.srv import ListControllers, SwitchController
 from rclpy.callback_groups import CallbackGroup
-from rclpy.client import Client
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
 from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING, LatchedTopic, graph_poll_group
-from ur5_pick_place.nodes.messages.conversions import duration_to_msg
 from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
-from ur5_pick_place.nodes.ros.distro import read
-from ur5_pick_place.nodes.ros.qos import SWITCHING
-from ur5_pick_place.nodes.ros.service_calls import call_service
+from ur5_pick_place.nodes.ros.service_calls import steady_timer
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Steps
@@ -30,7 +24,6 @@ from ur5_pick_place.task.machine import Machine
 _CONTROLLER = 'freedrive_mode_controller'
 _KEEP_ALIVE = 0.3  # [s], steady clock; the controller leaves freedrive after 1 s without a message
 _LIST_TIME = 1.0  # [s] the controller manager may take to list its controllers
-_SWITCH_TIME = 5.0  # [s] the controller manager may take
 
 
 class Freedrive:
@@ -68,6 +61,7 @@ class Freedrive:
     def __init__(
         self,
         node: Node,
+        controllers: ControllerManager,
         controller: str,
         group: CallbackGroup,
         checks_modes: bool,
@@ -79,26 +73,14 @@ class Freedrive:
         self._runs = self._runs_if_unknown = not checks_modes
         self._on_change = on_change
         self._latest: Future[None] | None = None  # done when the latest switch has ended
-        self._node, self._controller = node, controller
-        self._list: Client[Any, Any] = node.create_client(
-            ListControllers, 'controller_manager/list_controllers', callback_group=group
-        )
-        self._switch: Client[Any, Any] = node.create_client(
-            SwitchController,
-            'controller_manager/switch_controller',
-            qos_profile=SWITCHING,
-            callback_group=group,
-        )
+        self._node, self._controllers, self._controller = node, controllers, controller
         topic = f'{_CONTROLLER}/enable_freedrive_mode'
         self._enable = node.create_publisher(Bool, topic, 10)
         node.create_subscription(Bool, topic, self._on_enabled, 10, callback_group=group)
         graph = graph_poll_group(node)
         LatchedTopic(node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, graph, group)
         self._has_found_out, self._is_querying, self._last_request = False, False, 0.0
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self._timer = node.create_timer(
-            _KEEP_ALIVE, self._keep_on, callback_group=group, clock=steady
-        )
+        self._timer = steady_timer(node, _KEEP_ALIVE, self._keep_on, group)
 
     @property
     def is_switching(self) -> bool:
@@ -139,9 +121,7 @@ class Freedrive:
         if not is_on:  # first, as the controller manager may not answer
             self.is_kept_on = False
             self._enable.publish(Bool(data=False))
-        request = ListControllers.Request()
-        listed = await call_service(self._node, self._list, request, _SWITCH_TIME)
-        active = _active(listed)
+        active = await self._controllers.active()
         self.is_on = _CONTROLLER in active
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
         check()
@@ -149,26 +129,10 @@ class Freedrive:
         activated = [] if is_too_early or on in active else [on]
         deactivated = [off] if off in active else []
         if activated or deactivated:
-            await self._change(activated, deactivated)
+            await self._controllers.switch(activated, deactivated)
         self.is_on = self.is_kept_on = is_on
         self._is_return_due = is_too_early
         self._keep_on()
-
-    async def _change(self, on: list[str], off: list[str]) -> None:
-        kind = SwitchController.Request
-        request = kind(
-            activate_controllers=on,
-            deactivate_controllers=off,
-            # The driver deactivates by itself when the program stops, perhaps just now.
-            strictness=kind.STRICT if on else kind.BEST_EFFORT,
-            activate_asap=True,
-            timeout=duration_to_msg(_SWITCH_TIME),
-        )
-        reply = await call_service(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
-        if not reply.ok:
-            why = read(reply, 'message', '') or 'check its log'
-            what = f'switch to {on[0]}' if on else f'deactivate {off[0]}'
-            raise ExecutionError(f'the controller manager did not {what}: {why}')
 
     def _on_program(self, message: Bool) -> None:
         self._runs = message.data
@@ -201,23 +165,22 @@ class Freedrive:
             self._begin_query()
 
     def _begin_query(self) -> None:
-        if self._list.service_is_ready() and not (self._is_querying or self.is_switching):
+        if self._controllers.is_there and not (self._is_querying or self.is_switching):
             self._is_querying, self._last_request = True, time.monotonic()
             assert self._node.executor is not None
             self._node.executor.create_task(self._find_out, self._latest)
 
     async def _find_out(self, latest: 'Future[None] | None') -> None:
         """Adopt what the controller manager reports, unless a switch has followed `latest`."""
-        request = ListControllers.Request()
         try:
-            listed = await call_service(self._node, self._list, request, _LIST_TIME)
+            active = await self._controllers.active(_LIST_TIME)
         except ExecutionError:
             return  # requested again while it is in doubt
         finally:
             self._is_querying = False
         if self._latest is not latest:
             return  # this node has begun a switch since: the answer may be from before it
-        is_on, self._has_found_out = _CONTROLLER in _active(listed), True
+        is_on, self._has_found_out = _CONTROLLER in active, True
         if is_on != self.is_on:
             if self.is_kept_on:
                 self._give_up()
@@ -261,6 +224,7 @@ class FreedriveRequests:
     def __init__(
         self,
         node: Node,
+        controllers: ControllerManager,
         controller: str,
         checks_modes: bool,
         group: CallbackGroup,
@@ -271,7 +235,9 @@ class FreedriveRequests:
         emit: Callable[..., None],
         publish_state: Callable[[], None],
     ) -> None:
-        self._freedrive = Freedrive(node, controller, group, checks_modes, self._update)
+        self._freedrive = Freedrive(
+            node, controllers, controller, group, checks_modes, self._update
+        )
         self._node, self._machine, self._port = node, machine, port
         self._confirm_payload, self._job, self._emit = confirm_payload, job, emit
         self._publish_state = publish_state
@@ -358,7 +324,3 @@ class FreedriveRequests:
         self._machine.is_in_freedrive = True  # from now on the planner begins nothing
         self._publish_state()
         await self._freedrive.switch(True, check)
-
-
-def _active(listed: ListControllers.Response) -> set[str]:
-    return {controller.name for controller in listed.controller if controller.state == 'active'}

@@ -9,7 +9,6 @@ older versions, which do not have it, a trajectory begins at its stamp, whenever
 
 """
 
-import time
 from typing import Any
 
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
@@ -17,9 +16,9 @@ from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
-from rclpy.task import Future
 
 from ur5_pick_place.errors import one_line
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 SPLICES = 'allow_trajectory_replacement'
 """Parameter of joint_trajectory_controller after 6.9; older ones do not have it."""
@@ -42,43 +41,38 @@ class Replacement:
 
     def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
         self._node, self._controller = node, controller
-        self._get: Client[Any, Any] = node.create_client(
+        get: Client[Any, Any] = node.create_client(
             GetParameters, f'{controller}/get_parameters', callback_group=group
         )
-        self._set: Client[Any, Any] = node.create_client(
+        change: Client[Any, Any] = node.create_client(
             SetParameters, f'{controller}/set_parameters', callback_group=group
         )
-        self._pending: Future[Any] | None = None
-        self._read, self._was_set, self.why_no_stream = 0.0, False, ''
-        self._forget()
+        self._get, self._set = RepeatedCall(get, _PERIOD), RepeatedCall(change, _PERIOD)
+        self._waiting = (
+            f'jogs and closed loops wait for {get.srv_name} to report {SPLICES}: check that '
+            'the driver is running and the parameter "controller"'
+        )
+        self._was_set, self.why_no_stream = False, self._waiting
 
     def update(self) -> None:
         """Read the parameter if it is time to; to be called repeatedly."""
-        if not self._get.service_is_ready():
+        if not self._get.is_there:
             self._forget()
-        elif time.monotonic() - self._read > _PERIOD:
-            if self._pending is not None and not self._pending.done():
-                self._get.remove_pending_request(self._pending)
-                self._set.remove_pending_request(self._pending)
-            self._read = time.monotonic()
-            self._pending = self._get.call_async(GetParameters.Request(names=[SPLICES]))
-            self._pending.add_done_callback(self._on_value)
+            return
+        request = GetParameters.Request(names=[SPLICES])
+        if self._get.send_if_due(request, self._on_value, _PERIOD):
+            self._set.forget()
 
     def _forget(self) -> None:
         """Begin anew: a controller that is loaded again has the value of its file."""
-        self._read, self._was_set, self._pending = float('-inf'), False, None
-        self.why_no_stream = (
-            f'jogs and closed loops wait for {self._get.srv_name} to report {SPLICES}: check that '
-            'the driver is running and the parameter "controller"'
-        )
+        self._get.forget()
+        self._set.forget()
+        self._was_set, self.why_no_stream = False, self._waiting
 
-    def _on_value(self, future: 'Future[Any]') -> None:
-        if future is not self._pending:
-            return
-        reply: Any = future.result()
+    def _on_value(self, reply: GetParameters.Response) -> None:
         splices = any(
             value.type == ParameterType.PARAMETER_BOOL and value.bool_value
-            for value in (reply.values if reply else ())
+            for value in reply.values
         )
         if not splices:
             self.why_no_stream, self._was_set = '', False
@@ -87,20 +81,17 @@ class Replacement:
         else:
             value = ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=False)
             request = SetParameters.Request(parameters=[Parameter(name=SPLICES, value=value)])
-            self._pending = self._set.call_async(request)
-            self._pending.add_done_callback(self._on_set)
+            self._set.send(request, self._on_set)
 
-    def _on_set(self, future: 'Future[Any]') -> None:
-        if future is not self._pending:
-            return
-        reply: Any = future.result()
-        if not (reply and reply.results and reply.results[0].successful):
-            self._refuse(one_line(reply.results[0].reason) if reply and reply.results else '')
+    def _on_set(self, reply: SetParameters.Response) -> None:
+        if not (reply.results and reply.results[0].successful):
+            self._refuse(one_line(reply.results[0].reason) if reply.results else '')
             return
         self._node.get_logger().info(
             f'{self._controller}: set {SPLICES} to false; jogs and closed loops need it'
         )
-        self._was_set, self._read = True, float('-inf')
+        self._was_set = True
+        self._get.forget()  # to read it again at once
 
     def _refuse(self, reason: str) -> None:
         self._was_set = False

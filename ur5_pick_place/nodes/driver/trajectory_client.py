@@ -28,8 +28,8 @@ from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings, find_fault
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.driver.controller_activity import ControllerActivity
 from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, ControllerGoals
+from ur5_pick_place.nodes.driver.controller_manager import ControllerActivity, ControllerManager
 from ur5_pick_place.nodes.driver.driver_link import GOAL, DriverLink
 from ur5_pick_place.nodes.driver.one_driver import OneDriver
 from ur5_pick_place.nodes.driver.replacement import Replacement
@@ -105,8 +105,16 @@ class TrajectoryClient:
             lambda: self.manager.is_moving,
             group,
         )
+        self.controllers = ControllerManager(node, group)
         self._controller = _TrajectoryController(
-            node, controller, joint_names, tracking, group, driver, planner.model.cycle
+            node,
+            self.controllers,
+            controller,
+            joint_names,
+            tracking,
+            group,
+            driver,
+            planner.model.cycle,
         )
         self.manager = ExecutionManager(
             planner,
@@ -118,7 +126,7 @@ class TrajectoryClient:
             time.monotonic,
             replaces=controller != PASSTHROUGH,
         )
-        self._activity = ControllerActivity(node, controller, self.link.status, group)
+        self._activity = ControllerActivity(self.controllers, controller, self.link.status)
         PollGroup(node, _WATCH_PERIOD).add(self._watch)
 
     @property
@@ -191,6 +199,7 @@ class _TrajectoryController:
     def __init__(
         self,
         node: Node,
+        controllers: ControllerManager,
         controller: str,
         joint_names: tuple[str, ...],
         tracking: TrackingSettings,
@@ -216,7 +225,7 @@ class _TrajectoryController:
         self._sent_goal = node.create_publisher(
             JointTrajectory, '~/sent_goal', _SHOWN_GOALS, callback_group=group
         )
-        self._goals = ControllerGoals(node, controller, joint_names, group)
+        self._goals = ControllerGoals(node, controllers, controller, joint_names, group)
         self._replacement = Replacement(node, controller, group)
         self._clock = node.get_clock()
 

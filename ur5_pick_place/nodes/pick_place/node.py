@@ -37,6 +37,7 @@ from ur5_pick_place.nodes.cell.robot_settings import (
     warn_of_gaps,
 )
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_method
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
 from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.messages.refusals import reason_of
@@ -236,11 +237,14 @@ class PickPlace(Node):
         self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
         controller = self._robot.controller
-        goals = ControllerGoals(self, controller, self._cell.joint_names, at_once)
+        controllers = ControllerManager(self, at_once)
+        names = self._cell.joint_names
+        goals = ControllerGoals(self, controllers, controller, names, at_once)
         port = self._port
         self._arm_stop = ArmStop(self, goals, port)
         self._freedrive = FreedriveRequests(
             self,
+            controllers,
             controller,
             checks_modes,
             group,

@@ -10,7 +10,6 @@ from moveit_msgs.action import ExecuteTrajectory
 from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
@@ -31,6 +30,7 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.ros.distro import name_method, read
 from ur5_pick_place.nodes.ros.liveness import watch_peer
 from ur5_pick_place.nodes.ros.polling import ARM_PERIOD, PollGroup
+from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.scene.carried_part import CarriedPart
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings
@@ -52,7 +52,6 @@ _TICK = 0.006  # [s] least robot time between ticks; below 8 ms, so that none is
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 _REST_TIMEOUT = 1.0  # [s]
 _SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
-_CHECK_PERIOD = 0.02  # [s]
 
 
 class TaskPort:
@@ -209,18 +208,11 @@ class TaskPort:
 
         """
         begin = time.monotonic()
-        over: Future[None] = Future()
 
-        def check() -> None:
-            is_moved = self.is_moving
-            is_over = self._arrived > begin and (is_moved or not self.why_not_at_rest)
-            if not over.done() and (is_over or time.monotonic() >= begin + _REST_TIMEOUT):
-                over.set_result(None)
+        def is_over() -> bool:
+            return self._arrived > begin and (self.is_moving or not self.why_not_at_rest)
 
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        timer = self._node.create_timer(_CHECK_PERIOD, check, clock=steady)
-        await over
-        self._node.destroy_timer(timer)
+        await wait_until(self._node, is_over, _REST_TIMEOUT)
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+
+from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
 STREAMS = 'streams'
 """Key of the planner's value that tells why it refuses jogs and closed loops, or `ACCEPTED`."""
@@ -62,7 +63,7 @@ class Diagnostics:
     ) -> None:
         self._node, self._state, self._figures = node, state, figures
         self._publisher = node.create_publisher(DiagnosticArray, '/diagnostics', 10)
-        node.create_timer(_PERIOD, self._publish, clock=Clock(clock_type=ClockType.STEADY_TIME))
+        steady_timer(node, _PERIOD, self._publish)
 
     def _publish(self) -> None:
         is_well, text = self._state()

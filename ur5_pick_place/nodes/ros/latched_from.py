@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.timer import Timer
 
 from ur5_pick_place.nodes.ros.distro import publisher_of
+from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
 # Deeper than what is published: each publisher has a latest message.
 _QOS = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
@@ -87,10 +87,7 @@ class LatchedFrom:
                     throttle_duration_sec=10.0,
                 )
         if self._waiting and self._timer is None:
-            steady = Clock(clock_type=ClockType.STEADY_TIME)
-            self._timer = self._node.create_timer(
-                _PERIOD, self._sort, callback_group=self._group, clock=steady
-            )
+            self._timer = steady_timer(self._node, _PERIOD, self._sort, self._group)
         elif not self._waiting and self._timer is not None:
             self._node.destroy_timer(self._timer)
             self._timer = None

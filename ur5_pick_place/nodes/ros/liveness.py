@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile
@@ -20,6 +19,7 @@ from std_msgs.msg import String
 from ur5_pick_place.control.robot_status import was_suspended
 from ur5_pick_place.nodes.ros.distro import on_liveliness
 from ur5_pick_place.nodes.ros.prompt_executor import ImmediateCallbackGroup
+from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
 _BEATS = 8  # assertions per lease
 
@@ -53,9 +53,7 @@ class Heartbeat:
         self._publisher = node.create_publisher(String, topic, liveliness_qos(lease))
         self._lease, self._on_suspended = lease, on_suspended
         self._last_beat: float | None = None  # before the node is spun for the first time
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        group = ImmediateCallbackGroup()
-        node.create_timer(lease / _BEATS, self._assert, callback_group=group, clock=steady)
+        steady_timer(node, lease / _BEATS, self._assert, ImmediateCallbackGroup())
 
     def publish(self, state: str) -> None:
         """Publish a state."""

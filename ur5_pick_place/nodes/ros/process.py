@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import rclpy
-from rclpy.clock import Clock as RosClock
-from rclpy.clock import ClockType
 from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
@@ -28,6 +26,7 @@ from ur5_pick_place.nodes.ros.distro import count_servers, resolved_name
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
 from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor
+from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
@@ -256,7 +255,7 @@ def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
         if next(checks, None) is None:
             node.destroy_timer(timer)
 
-    timer = node.create_timer(1.0, check, clock=RosClock(clock_type=ClockType.STEADY_TIME))
+    timer = steady_timer(node, 1.0, check)
 
 
 def _refusal(node: Node, name: str) -> Ur5PickPlaceError:

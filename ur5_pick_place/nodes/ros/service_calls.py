@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Call another node's service from within a callback, with a timeout."""
+"""Services of other nodes, called from within callbacks, and waits by the steady clock."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
+from rclpy.timer import Timer
 
 from ur5_pick_place.errors import ExecutionError
 
@@ -16,6 +19,14 @@ REPLY_TIME = 3.0
 """Default timeout of a service call [s, steady clock]."""
 
 _CHECK_PERIOD = 0.02  # [s, steady clock]
+
+
+def steady_timer(
+    node: Node, period: float, callback: Callable[[], Any], group: CallbackGroup | None = None
+) -> Timer:
+    """Return a timer whose period [s] is one of the steady clock."""
+    steady = Clock(clock_type=ClockType.STEADY_TIME)
+    return node.create_timer(period, callback, callback_group=group, clock=steady)
 
 
 async def call_service(
@@ -33,26 +44,25 @@ async def call_service(
     name = client.srv_name
     if not client.service_is_ready():
         raise ExecutionError(f'service {name} is not there: start its node')
-    reply: Future[Any] = Future()
+    over: Future[None] = Future()
 
-    def settle(result: Any) -> None:
-        if not reply.done():
-            reply.set_result(result)
+    def end(*_: Any) -> None:
+        if not over.done():
+            over.set_result(None)
 
-    sent = client.call_async(request)
-    sent.add_done_callback(lambda future: settle(future.result()))
+    reply = client.call_async(request)
+    reply.add_done_callback(end)
     # A dead node's service counts as ready until discovery notices, and never replies.
-    steady = Clock(clock_type=ClockType.STEADY_TIME)
-    timer = node.create_timer(reply_time, lambda: settle(None), clock=steady)
-    answer = await reply
+    timer = steady_timer(node, reply_time, end)
+    await over
     node.destroy_timer(timer)
-    if answer is None:
-        client.remove_pending_request(sent)  # else rclpy keeps it for ever
+    if not reply.done():
+        client.remove_pending_request(reply)  # else rclpy keeps it for ever
         raise ExecutionError(f'service {name} did not answer within {reply_time} s')
-    return answer
+    return reply.result()
 
 
-async def wait_until(node: Node, is_so: Callable[[], bool], at_most: float) -> None:
+async def wait_until(node: Node, is_so: Callable[[], object], at_most: float) -> None:
     """Wait until something is so, but `at_most` [s, steady clock]; to be awaited in a callback."""
     end = time.monotonic() + at_most
     over: Future[None] = Future()
@@ -61,7 +71,7 @@ async def wait_until(node: Node, is_so: Callable[[], bool], at_most: float) -> N
         if not over.done() and (is_so() or time.monotonic() >= end):
             over.set_result(None)
 
-    timer = node.create_timer(_CHECK_PERIOD, check, clock=Clock(clock_type=ClockType.STEADY_TIME))
+    timer = steady_timer(node, _CHECK_PERIOD, check)
     await over
     node.destroy_timer(timer)
 
@@ -78,19 +88,56 @@ class RepeatedCall:
     patience : float
         Age at which a request without a reply is given up [s, steady clock].
 
+    Attributes
+    ----------
+    last : float
+        Steady time of the latest request [s].
+
     """
 
     def __init__(self, client: 'Client[Any, Any]', patience: float = REPLY_TIME) -> None:
-        self._client, self._patience = client, patience
+        self._client, self._patience, self.last = client, patience, -math.inf
         self._sent: dict[Future[Any], float] = {}
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the service is available."""
+        return self._client.service_is_ready()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a request that is not given up has no reply yet."""
+        self._give_up(time.monotonic() - self._patience)
+        return bool(self._sent)
 
     def send(self, request: Any, on_reply: Callable[[Any], None]) -> None:
         """Send a request; `on_reply` takes its reply, unless that is late."""
-        now = time.monotonic()
-        for future, sent in list(self._sent.items()):
-            if future.done() or now - sent > self._patience:
-                self._client.remove_pending_request(future)
-                del self._sent[future]
+        self.last = time.monotonic()
+        self._give_up(self.last - self._patience)
         future = self._client.call_async(request)
-        self._sent[future] = now
-        future.add_done_callback(lambda done: on_reply(done.result()))
+        self._sent[future] = self.last
+
+        def on_done(future: 'Future[Any]') -> None:
+            if self._sent.pop(future, None) is not None:
+                on_reply(future.result())
+
+        future.add_done_callback(on_done)
+
+    def send_if_due(
+        self, request: Any, on_reply: Callable[[Any], None], period: float = 0.0
+    ) -> bool:
+        """Send a request once per period [s], one after the other; return whether it was sent."""
+        is_due = time.monotonic() - self.last >= period and not self.is_waiting
+        if is_due:
+            self.send(request, on_reply)
+        return is_due
+
+    def forget(self) -> None:
+        """Give up every request; the next one is due at once."""
+        self._give_up(math.inf)
+        self.last = -math.inf
+
+    def _give_up(self, before: float) -> None:
+        for future in [future for future, sent in self._sent.items() if sent < before]:
+            self._client.remove_pending_request(future)
+            del self._sent[future]

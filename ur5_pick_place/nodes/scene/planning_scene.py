@@ -24,7 +24,6 @@ from moveit_msgs.msg import (
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 from rclpy.callback_groups import CallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
@@ -37,6 +36,7 @@ from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, read_scene, scene_message
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.ros.service_calls import steady_timer
 from ur5_pick_place.nodes.scene.carried_part import PART_TOPIC, TASK, read_carried
 from ur5_pick_place.nodes.scene.scene_book import ATTACHED, OBJECT, SCENE, SceneBook, reason
 from ur5_pick_place.nodes.tf.frames import Frames
@@ -115,8 +115,7 @@ class SceneOwner:
         subscribe(AttachedCollisionObject, 'attached_collision_object', book.take_attached, _QUEUE)
         subscribe(PlanningScene, 'planning_scene', book.take_scene, _QUEUE)
         self._unheard: dict[str, str] = {}
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(_CHECK_PERIOD, self._find_unheard, callback_group=group, clock=steady)
+        steady_timer(node, _CHECK_PERIOD, self._find_unheard, group)
         LatchedFrom(
             node, AttachedCollisionObject, PART_TOPIC, TASK, self._receive_part, group
         )

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from rclpy.clock import Clock, ClockType
-from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.task import Future
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import InvalidInput, TimedOut, UnknownFrame, UnknownLink
@@ -24,6 +21,7 @@ from ur5_pick_place.kinematics.transforms import (
     inverse_transform,
     make_transform,
 )
+from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.tf.timeline import NoHistory, Timeline
 from ur5_pick_place.nodes.tf.transform_store import TransformStore
 from ur5_pick_place.settings import Settings, setting
@@ -34,8 +32,7 @@ _FRESH = 0.1  # [s] for the messages that are queued when a request asks for a f
 PATIENCE, _AHEAD = 0.2, 1.0
 _MAX_JOINT_GAP = 0.1  # [s] between two joint states, for the joints in between
 _JOINT_STATES = 3000  # that are kept
-_LOOKUP_PERIOD = 0.02  # [s] between two look-ups of a frame that a request waits for
-_STEP = 0.005  # [s], as above, in a thread that waits
+_STEP = 0.005  # [s] between two look-ups in a thread that waits
 _TIP = LINK_NAMES[-1]
 # The links that the robot description fixes to the base and to the tool, which are not in the DH
 # table: x of `flange` points out of it, z of `ft_frame` into it.
@@ -375,20 +372,10 @@ class Frames:
             TF does not know the frame after `seconds` of the steady clock.
 
         """
-        clock = Clock(clock_type=ClockType.STEADY_TIME)
-        deadline = clock.now() + Duration(seconds=seconds)
-        over: Future[None] = Future()
-
-        def check() -> None:
-            if not over.done() and (
-                not self._why_unknown(frame_id, stamp) or clock.now() >= deadline
-            ):
-                over.set_result(None)
-
         if self._why_unknown(frame_id, stamp):
-            timer = self._node.create_timer(_LOOKUP_PERIOD, check, clock=clock)
-            await over
-            self._node.destroy_timer(timer)
+            await wait_until(
+                self._node, lambda: not self._why_unknown(frame_id, stamp), seconds
+            )
         if unknown := self._why_unknown(frame_id, stamp):
             raise TimedOut(f'waited {seconds:g} s for TF: {unknown}')
 

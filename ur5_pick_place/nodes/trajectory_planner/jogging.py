@@ -13,7 +13,6 @@ import numpy as np
 from control_msgs.msg import JointJog
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import TwistStamped
-from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
@@ -23,7 +22,7 @@ from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.kinematics import link_pose
-from ur5_pick_place.nodes.driver.controller_goals import moves_joints
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager, moves_joints
 from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
@@ -74,6 +73,7 @@ class Jogging:
         self,
         node: Node,
         client: TrajectoryClient,
+        controllers: ControllerManager,
         planner: MotionPlanner,
         frames: Frames,
         joint_names: Sequence[str],
@@ -83,9 +83,7 @@ class Jogging:
         self._node, self._manager, self._planner = node, client.manager, planner
         self._reader = _CommandReader(node, planner, frames, joint_names)
         self._names, self._loops, self._controller = tuple(joint_names), loops, controller
-        self._list: Client[Any, Any] = node.create_client(
-            ListControllers, 'controller_manager/list_controllers'
-        )
+        self._list = controllers.lists(_REPLY)
         self.task_state = ''
         self._lock = threading.Lock()
         self._jog: Jog | None = None
@@ -165,7 +163,7 @@ class Jogging:
             return f'{self._refusal}; release the command and give it again'
         if self._is_in_a_job:
             self._refusal = f'jog refused: pick_place is {one_line(self.task_state)}'
-        elif not self._list.service_is_ready():
+        elif not self._list.is_there:
             self._refusal = 'jog refused: controller_manager is not there: check the driver'
         else:
             self._begin(command, now)
@@ -187,8 +185,7 @@ class Jogging:
             # The gate takes long, and this thread receives the joints and the stops.
             threading.Thread(target=self._start, args=(jog, before, listed), daemon=True).start()
 
-        listing = self._list.call_async(ListControllers.Request())
-        listing.add_done_callback(lambda future: start(future.result()))
+        self._list.send(ListControllers.Request(), start)
 
     def _start(self, jog: Jog, before: int, listed: Any) -> None:
         def is_wanted() -> bool:

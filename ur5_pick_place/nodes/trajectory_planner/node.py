@@ -142,6 +142,7 @@ class TrajectoryPlanner(Node):
         self._jogging = Jogging(
             self,
             self._trajectory_client,
+            self._trajectory_client.controllers,
             self._planner,
             self._frames,
             self._names,
