@@ -20,7 +20,12 @@ from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
-from ur5_pick_place.planning.limits import Limits, in_degrees, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import (
+    Limits,
+    in_degrees,
+    range_from,
+    tcp_and_elbow_speed,
+)
 from ur5_pick_place.planning.paths.follow import tool_text
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 
@@ -79,27 +84,13 @@ class GateReport:
     torque: float
 
 
-def check_motion(
-    trajectory: Trajectory,
-    q_now: ArrayLike,
-    model: Model,
-    limits: Limits,
-    collision: CollisionModel,
-    p_tool_tcp: Array,
-    start_tolerance: float,
-    dynamics: Dynamics | None = None,
-) -> GateReport:
+@dataclass(frozen=True)
+class Gate:
     """
-    Return a report on an admitted motion, or raise what is wrong with it.
+    One arm with its load in its scene, and what it may do there.
 
-    Parameters
+    Attributes
     ----------
-    trajectory : Trajectory
-        The motion to send, checked as the controller will interpolate it.
-    q_now : array_like, shape (6,)
-        Present joints [rad].
-    model, limits, collision
-        The arm, its limits and its scene.
     p_tool_tcp : ndarray, shape (3,)
         The TCP in tool0 [m].
     start_tolerance : float
@@ -107,70 +98,102 @@ def check_motion(
     dynamics : Dynamics, optional
         The arm with its load; torques are not checked if not given.
 
-    Raises
-    ------
-    GateRefusal
-        Names time, joint or bodies, value and bound.
-
     """
-    check_start(trajectory, q_now, model, start_tolerance)
-    _check_rest(trajectory, model, 0)
-    return check_running_motion(trajectory, model, limits, collision, p_tool_tcp, dynamics)
 
+    model: Model
+    limits: Limits
+    collision: CollisionModel
+    p_tool_tcp: Array
+    start_tolerance: float
+    dynamics: Dynamics | None = None
 
-def check_running_motion(
-    trajectory: Trajectory,
-    model: Model,
-    limits: Limits,
-    collision: CollisionModel,
-    p_tool_tcp: Array,
-    dynamics: Dynamics | None = None,
-) -> GateReport:
-    """
-    Return a report on what remains of a motion that may have begun, or raise what is wrong.
+    def check(self, trajectory: Trajectory, q_now: ArrayLike) -> GateReport:
+        """
+        Return a report on a motion from joints (6,) [rad], or raise what is wrong with it.
 
-    Parameters and errors as `check_motion`; it must end at rest.
+        It is checked as the controller will interpolate it.
 
-    """
-    _check_rest(trajectory, model, -1)
-    t = trajectory.dense_times(_DENSE_STEP)
-    # Finite points far apart may overflow between them; each check refuses NaN.
-    with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
-        q, qd, qdd, _ = trajectory.sample(t)
-        t_jerk, jerk_peaks = trajectory.jerk_peaks()
-    margin = _check_position(t, q, model, limits)
-    velocity, acceleration, jerk = [
-        _check_rate(times, rate, bound, slack, name, unit, model)
-        for times, rate, bound, slack, name, unit in (
-            (t[:, None], qd, limits.qd, _SLACK, 'velocity', 'rad/s'),
-            (t[:, None], qdd, limits.qdd, _SLACK, 'acceleration', 'rad/s^2'),
-            (t_jerk, jerk_peaks, limits.qddd, _JERK_SLACK, 'jerk', 'rad/s^3'),
-        )
-    ]
-    tcp, elbow = _check_speed(t, q, qd, model, limits, p_tool_tcp)
-    _check_collision(t, q, collision)
-    torque = 0.0 if dynamics is None else _check_torque(trajectory, dynamics)
-    return GateReport(
-        trajectory.duration, velocity, acceleration, jerk, tcp, elbow, margin, torque
-    )
+        Raises
+        ------
+        GateRefusal
+            Names time, joint or bodies, value and bound.
 
+        """
+        away = np.abs(trajectory.q[0] - np.asarray(q_now))
+        joint = int(away.argmax())
+        if not away[joint] <= self.start_tolerance:
+            raise GateRefusal(
+                f'motion starts {away[joint]:.4f} rad from the arm at {JOINT_NAMES[joint]} '
+                f'(allowed {self.start_tolerance} rad): plan again from the present joints'
+                f'{in_degrees(trajectory.q)}',
+                'start',
+            )
+        _check_rest(trajectory, 0)
+        return self.check_running(trajectory)
 
-def check_start(
-    trajectory: Trajectory, q_now: ArrayLike, model: Model, start_tolerance: float
-) -> None:
-    """Refuse a motion that does not start at the present joints."""
-    away = np.abs(trajectory.q[0] - np.asarray(q_now))
-    joint = int(away.argmax())
-    if not away[joint] <= start_tolerance:
-        raise GateRefusal(
-            f'motion starts {away[joint]:.4f} rad from the arm at {JOINT_NAMES[joint]} '
-            f'(allowed {start_tolerance} rad): plan again from the present joints'
-            f'{in_degrees(trajectory.q)}',
-            'start',
+    def check_running(self, trajectory: Trajectory) -> GateReport:
+        """Return the report on what remains of a motion that may have begun; raises as `check`."""
+        _check_rest(trajectory, -1)
+        t = trajectory.dense_times(_DENSE_STEP)
+        # Finite points far apart may overflow between them; each check refuses NaN.
+        with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
+            q, qd, qdd, _ = trajectory.sample(t)
+            t_jerk, jerk_peaks = trajectory.jerk_peaks()
+        margin, limits = _check_position(t, q, self.limits), self.limits
+        velocity = _check_rate('velocity', 'rad/s', t[:, None], qd, limits.qd)
+        acceleration = _check_rate('acceleration', 'rad/s^2', t[:, None], qdd, limits.qdd)
+        jerk = _check_rate('jerk', 'rad/s^3', t_jerk, jerk_peaks, limits.qddd, _JERK_SLACK)
+        tcp, elbow = self._check_speed(t, q, qd)
+        if found := self._first_contact(t, q):
+            raise GateRefusal(f'at {found[0]:.3f} s {found[1]}', 'collision')
+        torque = 0.0
+        if self.dynamics is not None:
+            t = trajectory.dense_times(_TORQUE_STEP)
+            torque = check_torque(t, *trajectory.sample(t)[:3], self.dynamics)
+        return GateReport(
+            trajectory.duration, velocity, acceleration, jerk, tcp, elbow, margin, torque
         )
 
+    def blocked_path(self, trajectory: Trajectory) -> BlockedPath | None:
+        """Return the first bad pose of a motion that collides, and the fraction until there."""
+        t = trajectory.dense_times(_DENSE_STEP)
+        q = trajectory.sample(t)[0]
+        found = self._first_contact(t, q)
+        if found is None:
+            return None
+        T = forward(self.model, q)
+        steps = np.linalg.norm(np.diff(T[:, :3, 3], axis=0), axis=1)
+        turns = np.abs(np.diff(q, axis=0)).max(axis=1)
+        way = np.cumsum(np.append(0.0, steps + _TURN_SHARE * turns))
+        fraction = float(np.interp(found[0], t, way) / max(way[-1], _TURN_SHARE))
+        where = tool_text(T[int(np.searchsorted(t, found[0]))])
+        return BlockedPath(
+            f'path can be followed to {100 * fraction:.0f} %: with the {where}, {found[1]}',
+            fraction,
+        )
 
-def _check_rest(trajectory: Trajectory, model: Model, point: int) -> None:
+    def _check_speed(self, t: Array, q: Array, qd: Array) -> tuple[float, float]:
+        limit = self.limits.speed
+        speed = tcp_and_elbow_speed(self.model, q, qd, self.p_tool_tcp)
+        i, which = np.unravel_index(speed.argmax(), speed.shape)
+        if not speed[i, which] <= limit * _SLACK:
+            raise GateRefusal(
+                f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s at {t[i]:.3f} s, '
+                f'limit {limit:.3f} m/s (max_speed): slow the motion down',
+                'speed',
+            )
+        return float(speed[:, 0].max()), float(speed[:, 1].max())
+
+    def _first_contact(self, t: Array, q: Array) -> tuple[float, Contact] | None:
+        """Return the first contact of joints (n, 6) [rad] at times (n,) [s], and its time."""
+        kept = _spread(q)
+        found = self.collision.check_path(q[kept])
+        if found is None:
+            return None
+        return float(np.interp(found.sample, np.arange(len(kept)), t[kept])), found.contact
+
+
+def _check_rest(trajectory: Trajectory, point: int) -> None:
     """Refuse a motion that is not at rest at its first point, 0, or its last one, -1."""
     speed = np.abs(trajectory.qd[point])
     joint = int(speed.argmax())
@@ -182,11 +205,9 @@ def _check_rest(trajectory: Trajectory, model: Model, point: int) -> None:
         )
 
 
-def _check_position(
-    t: Array, q: Array, model: Model, limits: Limits
-) -> float:
+def _check_position(t: Array, q: Array, limits: Limits) -> float:
     margin = np.minimum(q - limits.q_min, limits.q_max - q)
-    low, high = limits.range_from(q[0])
+    low, high = range_from(limits.q_min, limits.q_max, q[0])
     spare = np.minimum(q - low, high - q)
     i, joint = np.unravel_index(spare.argmin(), spare.shape)
     if not spare[i, joint] >= 0.0:
@@ -200,13 +221,7 @@ def _check_position(
 
 
 def _check_rate(
-    t: Array,
-    rate: Array,
-    bound: Array,
-    slack: float,
-    name: str,
-    unit: str,
-    model: Model,
+    name: str, unit: str, t: Array, rate: Array, bound: Array, slack: float = _SLACK
 ) -> float:
     used = np.abs(rate) / bound
     i, joint = np.unravel_index(used.argmax(), used.shape)
@@ -218,68 +233,6 @@ def _check_rate(
             name,
         )
     return float(used[i, joint])
-
-
-def _check_speed(
-    t: Array,
-    q: Array,
-    qd: Array,
-    model: Model,
-    limits: Limits,
-    p_tool_tcp: Array,
-) -> tuple[float, float]:
-    speed = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
-    i, which = np.unravel_index(speed.argmax(), speed.shape)
-    if not speed[i, which] <= limits.speed * _SLACK:
-        raise GateRefusal(
-            f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s at {t[i]:.3f} s, '
-            f'limit {limits.speed:.3f} m/s (max_speed): slow the motion down',
-            'speed',
-        )
-    return float(speed[:, 0].max()), float(speed[:, 1].max())
-
-
-def _check_collision(
-    t: Array, q: Array, collision: CollisionModel
-) -> None:
-    if found := _first_contact(t, q, collision):
-        raise GateRefusal(f'at {found[0]:.3f} s {found[1]}', 'collision')
-
-
-def _first_contact(
-    t: Array, q: Array, collision: CollisionModel
-) -> tuple[float, Contact] | None:
-    """Return the first contact of joints (n, 6) [rad] at times (n,) [s], and its time."""
-    kept = _spread(q)
-    found = collision.check_path(q[kept])
-    if found is None:
-        return None
-    return float(np.interp(found.sample, np.arange(len(kept)), t[kept])), found.contact
-
-
-def blocked_path(
-    trajectory: Trajectory, model: Model, collision: CollisionModel
-) -> BlockedPath | None:
-    """Return the first bad pose of a motion that collides, and the fraction of it until there."""
-    t = trajectory.dense_times(_DENSE_STEP)
-    q = trajectory.sample(t)[0]
-    found = _first_contact(t, q, collision)
-    if found is None:
-        return None
-    T = forward(model, q)
-    steps = np.linalg.norm(np.diff(T[:, :3, 3], axis=0), axis=1)
-    turns = np.abs(np.diff(q, axis=0)).max(axis=1)
-    way = np.cumsum(np.append(0.0, steps + _TURN_SHARE * turns))
-    fraction = float(np.interp(found[0], t, way) / max(way[-1], _TURN_SHARE))
-    where = tool_text(T[int(np.searchsorted(t, found[0]))])
-    return BlockedPath(
-        f'path can be followed to {100 * fraction:.0f} %: with the {where}, {found[1]}', fraction
-    )
-
-
-def _check_torque(trajectory: Trajectory, dynamics: Dynamics) -> float:
-    t = trajectory.dense_times(_TORQUE_STEP)
-    return check_torque(t, *trajectory.sample(t)[:3], dynamics)
 
 
 def _spread(q: Array) -> NDArray[np.intp]:

@@ -82,10 +82,6 @@ class Limits:
     qddd: Array
     speed: float
 
-    def range_from(self, q_start: Array) -> tuple[Array, Array]:
-        """Return the joint limits for a path from joints (6,) [rad]; see `range_from`."""
-        return range_from(self.q_min, self.q_max, q_start)
-
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
         """Return the bounds for a slower motion; jerk follows the acceleration."""
         return replace(

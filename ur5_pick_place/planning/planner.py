@@ -1,30 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motions for one arm in one scene: planned, timed and passed through the gate."""
 
-from collections.abc import Sequence
+import copy
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from ur5_pick_place.errors import GateRefusal, PlanningError
+from ur5_pick_place.kinematics import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning import gate
-from ur5_pick_place.planning.arm_in_scene import ArmInScene
-from ur5_pick_place.planning.detours import Detour, JointMotions, motion_to_any
-from ur5_pick_place.planning.goals import free_at_rest, joint_goals
-from ur5_pick_place.planning.limits import tcp_and_elbow_speed
+from ur5_pick_place.planning.collision.collision import Contact, collision_model
+from ur5_pick_place.planning.detours import Detour, paths_round, straight_samples
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.gate import Gate, GateReport
+from ur5_pick_place.planning.joint_goals import check_pose, free_at_rest, joint_goals
+from ur5_pick_place.planning.limits import (
+    Limits,
+    MotionSettings,
+    in_degrees,
+    motion_limits,
+    range_from,
+    tcp_and_elbow_speed,
+)
 from ur5_pick_place.planning.paths.follow import POSITION_STEP, JointPath
 from ur5_pick_place.planning.paths.moves import PathSegment, between_stops, path_of
 from ur5_pick_place.planning.paths.trajectory import Trajectory
-from ur5_pick_place.planning.place_check import check_pose
 from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene import Box, Part, Scene
+from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.planning.timing.path_timing import time_path
 from ur5_pick_place.planning.timing.ptp import concatenate, time_ptp
 from ur5_pick_place.planning.timing.time_optimal import SpeedOf
-from ur5_pick_place.planning.ways_round import SEARCH_TIME
+from ur5_pick_place.planning.ways_round import SEARCH_TIME, time_distance
 
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
+_NO_SEARCH = 1.25  # no search if a straight motion is at most this multiple of the shortest
 
 
 @dataclass(frozen=True)
@@ -32,22 +45,174 @@ class PlannedMotion:
     """
     A motion and what the gate measured on it.
 
-    Attributes
-    ----------
-    trajectory : Trajectory
-    report : GateReport
-    detour : Detour or None
-        The obstacle it goes round and how much longer that takes; None for a straight motion.
+    `detour` is the obstacle it goes round and how much longer that takes; None for a straight
+    motion.
 
     """
 
     trajectory: Trajectory
-    report: gate.GateReport
+    report: GateReport
     detour: Detour | None = None
 
 
-class MotionPlanner(ArmInScene):
-    """Plans point-to-point, straight-line and circular motions of an arm in its scene."""
+class MotionPlanner:
+    """
+    Plans motions of an arm in a scene, with what its gripper holds, and checks any motion of it.
+
+    Parameters
+    ----------
+    scene : Scene
+        Table, boxes and tool; replace it with `set_scene`.
+    dynamics : Dynamics, optional
+        The arm with its load; torques are not checked if not given.
+
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        settings: MotionSettings,
+        scene: Scene,
+        dynamics: Dynamics | None = None,
+    ) -> None:
+        self.model, self.dynamics, self._empty = model, dynamics, dynamics
+        self.carried: Load | None = None
+        self._part: Part | None = None
+        self.before_check: Callable[[], object] = lambda: None
+        """Called before a motion is checked, to bring the scene up to date."""
+        self.settings = settings
+        self.limits = motion_limits(model, settings)
+        self.set_scene(scene)
+
+    # -- the scene -----------------------------------------------------------------------------
+
+    def set_scene(self, scene: Scene) -> None:
+        """Plan and check in another scene from now on; the carried part stays in the gripper."""
+        self._given, part = scene, self._part or scene.part
+        scene = replace(scene, part=part, carried=self.carried is not None and part is not None)
+        collision = collision_model(self.model, scene)
+        dynamics = self._empty
+        if dynamics is not None:
+            loads = [thing.load for thing in scene.world.attached.values()]
+            for load in [*loads, self.carried] if self.carried else loads:
+                dynamics = dynamics.with_load(load)
+        self.scene, self.collision, self.dynamics = scene, collision, dynamics
+
+    def carry(self, load: Load | None, part: Part | None = None) -> None:
+        """Carry `part`, or the scene's part, as `load` from now on; None = carry nothing."""
+        if load and load.T_tcp_part is not None and self._given.part and not part:
+            part = Part(load.T_tcp_part, self._given.part.size)
+        self.carried, self._part = load, part if load else None
+        self.set_scene(self._given)
+
+    def among(self, boxes: Sequence[Box]) -> 'MotionPlanner':
+        """Return the same arm with more boxes in the scene."""
+        if not boxes:
+            return self
+        other = copy.copy(self)
+        other.set_scene(replace(self._given, boxes=(*self._given.boxes, *boxes)))
+        return other
+
+    def carrying(self, load: Load) -> 'MotionPlanner':
+        """Return the same arm in the same scene with the part in the gripper."""
+        other = copy.copy(self)
+        other.carry(load)
+        return other
+
+    def without_objects(self) -> 'MotionPlanner':
+        """Return the same arm without clients' objects, held ones included."""
+        other = copy.copy(self)
+        other.set_scene(replace(self._given, world=World()))
+        return other
+
+    # -- its limits ----------------------------------------------------------------------------
+
+    def limits_in(self, is_reduced: bool) -> Limits:
+        """Return the limits of the gate; `is_reduced` = the robot is in reduced mode."""
+        if not is_reduced:
+            return self.limits
+        return replace(self.limits, speed=min(self.limits.speed, self.settings.reduced_speed))
+
+    def limits_at(self, scaling: Scaling) -> Limits:
+        """Return the bounds at a scaling; its speed bound is always applied to TCP and elbow."""
+        limits = self.limits.scaled(
+            scaling.velocity or self.settings.velocity_scaling,
+            scaling.acceleration or self.settings.acceleration_scaling,
+        )
+        return replace(limits, speed=min(limits.speed, scaling.speed or np.inf))
+
+    def holding_torque(self, q: Array) -> Array:
+        """Return the torques to hold the arm at joints (n, 6) [rad], as fractions of limits."""
+        if self.dynamics is None:
+            return np.zeros(q.shape)
+        return np.asarray(np.abs(self.dynamics.gravity(q)) / self.dynamics.torque_max)
+
+    # -- checks --------------------------------------------------------------------------------
+
+    def check(
+        self, trajectory: Trajectory, q_now: Array, is_reduced: bool = False
+    ) -> GateReport:
+        """Return the gate's report on a motion; `is_reduced` = the robot is in reduced mode."""
+        self.check_world()
+        return self._gate(is_reduced).check(trajectory, q_now)
+
+    def check_running_motion(self, trajectory: Trajectory, is_reduced: bool = False) -> GateReport:
+        """
+        Return the gate's report on what remains of a motion that may have begun, and ends at rest.
+
+        For a stream, in every cycle: does not wait for scene messages that are still queued.
+
+        """
+        self._refuse_incomplete_world()
+        return self._gate(is_reduced).check_running(trajectory)
+
+    def check_world(self) -> None:
+        """Bring the scene up to date; raise `GateRefusal` if an object was not accepted."""
+        self.before_check()
+        self._refuse_incomplete_world()
+
+    def why_blocked(self, q: Array) -> str:
+        """Return why a path of joints (n, 6) [rad] is blocked; empty if it is free."""
+        if refusal := self.scene.world.refusal:
+            return refusal
+        q_min, q_max = range_from(self.limits.q_min, self.limits.q_max, q[0])
+        outside = (q < q_min) | (q > q_max)
+        if outside.any():
+            row, joint = np.argwhere(outside)[0]
+            low, high = np.degrees([self.limits.q_min[joint], self.limits.q_max[joint]])
+            return (
+                f'{JOINT_NAMES[joint]} is at {np.degrees(q[row, joint]):.1f} deg: must lie in '
+                f'{low:.0f} to {high:.0f} deg; guide it back in freedrive first'
+            )
+        return str(self.collision.check_path(q) or '')
+
+    def check_goal_range(self, q_goal: Array) -> None:
+        """Raise `GateRefusal` if joints (6,) [rad] are out of range."""
+        outside = (q_goal < self.limits.q_min) | (q_goal > self.limits.q_max)
+        if outside.any():
+            joint = int(outside.argmax())
+            low, high = np.degrees([self.limits.q_min[joint], self.limits.q_max[joint]])
+            raise GateRefusal(
+                f'goal of {JOINT_NAMES[joint]} is {np.degrees(q_goal[joint]):.1f} deg: '
+                f'must lie in {low:.0f} to {high:.0f} deg{in_degrees(q_goal)}',
+                'position',
+            )
+
+    def _refuse_incomplete_world(self) -> None:
+        if refusal := self.scene.world.refusal:
+            raise GateRefusal(refusal, 'collision')
+
+    def _gate(self, is_reduced: bool = False) -> Gate:
+        return Gate(
+            self.model,
+            self.limits_in(is_reduced),
+            self.collision,
+            self.scene.tool.p_tool_tcp,
+            self.settings.start_tolerance,
+            self.dynamics,
+        )
+
+    # -- motions -------------------------------------------------------------------------------
 
     def ptp(self, q_start: Array, q_goal: Array, scaling: Scaling = Scaling()) -> PlannedMotion:
         """
@@ -94,7 +259,9 @@ class MotionPlanner(ArmInScene):
             self.collision, goals if q_preferred is None else [q_preferred, *goals]
         )
         if not free:
-            reason = self._reason_against(T_base_tool, q_start) or self.collision.check(goals[0])
+            q6 = float(q_start[5])
+            reason = check_pose(self.limits, self.collision, T_base_tool, q6).reason
+            reason = reason or str(self.collision.check(goals[0]))
             raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
         return self.ptp_to_any(q_start, free, scaling)
 
@@ -142,22 +309,35 @@ class MotionPlanner(ArmInScene):
         for q_goal in goals:
             self.check_goal_range(q_goal)
         self.check_world()
-
-        def along(paths: Sequence[JointPath]) -> PlannedMotion:
-            limits, speeds = self.scaled_limits(scaling), self._speeds(scaling)
-            parts = [time_path(path, limits, speeds, self.dynamics) for path in paths]
-            return self._admit(concatenate(parts), q_start)
-
-        motions = JointMotions(
-            self.collision,
-            self.limits,
-            q_start,
-            lambda q_goal: self.ptp(q_start, q_goal, scaling),
-            lambda q_goal: self._time_ptp(q_start, q_goal, scaling).duration,
-            along,
+        begin = time.monotonic()
+        free = self._free_goals(q_start, goals)
+        lengths = [float(time_distance(q - q_start, self.limits.qd)) for q in free]
+        motion, k, contact = self._straight(q_start, free, lengths, scaling)
+        is_short = k == 0 or lengths[k] <= _NO_SEARCH * min(lengths)
+        if motion is not None and (is_short or contact is None):  # nothing to go round
+            return motion
+        assert contact is not None  # else `_straight` has raised
+        shortest = np.inf if motion is None else lengths[k]
+        refusal: PlanningError | None = None
+        for paths in paths_round(
+            self.collision, self.limits, q_start, free, shortest, allowed
+        ):
+            try:
+                found = self._along(paths, q_start, scaling)
+            except PlanningError as error:
+                if not (isinstance(error, GateRefusal) and error.check == 'collision'):
+                    refusal = refusal or error
+                continue
+            straight = self._time_ptp(q_start, free[0], scaling).duration
+            ratio = found.trajectory.duration / straight
+            return replace(found, detour=Detour(contact.body_b, ratio))
+        if motion is not None:
+            return motion
+        raise refusal or PlanningError(
+            f'the straight motion is blocked: {contact}; no way round {contact.body_b} was found '
+            f'in {time.monotonic() - begin:.1f} s: allow more time (allowed_planning_time), move '
+            'the obstacle, or choose another goal'
         )
-        motion, detour = motion_to_any(motions, goals, allowed)
-        return replace(motion, detour=detour)
 
     def auto_to_pose(
         self,
@@ -233,8 +413,7 @@ class MotionPlanner(ArmInScene):
                 parts.append(self._time_ptp(q, one.q_goal, scaling.at_most(one.speed)))
             else:
                 path = path_of(self.model, group, q, T_tool_link, position_step)
-                limits = self.scaled_limits(scaling)
-                parts.append(time_path(path, limits, self._speeds(scaling), self.dynamics))
+                parts.append(time_path(path, *self._bounds(scaling), self.dynamics))
             q = parts[-1].q[-1]
         return self.admit_path(concatenate(parts), q_start)
 
@@ -255,7 +434,7 @@ class MotionPlanner(ArmInScene):
         except GateRefusal as refusal:
             if refusal.check != 'collision' or self.scene.world.refusal:
                 raise
-            blocked = gate.blocked_path(trajectory, self.model, self.collision)
+            blocked = self._gate().blocked_path(trajectory)
             raise blocked or refusal from None
 
     def joint_goals(
@@ -265,45 +444,86 @@ class MotionPlanner(ArmInScene):
         branch: str = '',
         within: tuple[Array, Array] | None = None,
     ) -> list[Array]:
+        """Return every joint goal (6,) of a pose (4, 4), the nearest first; see `joint_goals`."""
+        return joint_goals(self.collision, self.limits, T_base_tool, q_near, branch, within)
+
+    def _free_goals(self, q_start: Array, goals: Sequence[Array]) -> list[Array]:
+        """Return the goals without contact, the preferred one first; refuse if there is none."""
+        if contact := self.collision.check(q_start):
+            raise GateRefusal(
+                f'at the start of the motion {contact}: guide the arm away in freedrive, or '
+                'remove the body',
+                'collision',
+            )
+        free = free_at_rest(self.collision, goals)
+        if not free:
+            also = ' (all joint solutions are in collision)' if len(goals) > 1 else ''
+            raise GateRefusal(f'at the goal{also} {self.collision.check(goals[0])}', 'collision')
+        if free[0] is goals[0]:
+            return free
+        return sorted(free, key=lambda q: float(time_distance(q - q_start, self.limits.qd)))
+
+    def _straight(
+        self,
+        q_start: Array,
+        goals: Sequence[Array],
+        lengths: Sequence[float],
+        scaling: Scaling,
+    ) -> tuple[PlannedMotion | None, int, Contact | None]:
         """
-        Return every joint goal (6,) of a pose (4, 4), the nearest to `q_near` first; see `goals`.
+        Return the first free straight motion, the index of its goal, and the first contact.
 
-        The error for an unreachable pose gives the distance by which it is out of reach.
+        Raises the first refusal if none of them collides, yet all are refused.
 
         """
-        why = partial(self._reason_against, T_base_tool, q_near)
-        return joint_goals(self.model, self.limits.qd, T_base_tool, q_near, branch, within, why)
+        first: Contact | None = None
+        refusal: PlanningError | None = None
+        for k in sorted(range(len(goals)), key=lambda i: (i > 0, lengths[i]))[:_CANDIDATES]:
+            if contact := self.collision.check_path(straight_samples(q_start, goals[k])):
+                first = first or contact.contact
+                continue
+            try:
+                return self.ptp(q_start, goals[k], scaling), k, first
+            except PlanningError as error:
+                refusal = refusal or error
+        if first is None:
+            assert refusal is not None
+            raise refusal
+        return None, -1, first
 
-    def _reason_against(self, T_base_tool: Array, q_near: Array) -> str:
-        """Return why a pose is possible on no branch; empty if it is on one."""
-        q6 = float(q_near[5])
-        return check_pose(self.model, self.limits, self.collision, T_base_tool, q6).reason
+    def _along(
+        self, paths: Sequence[JointPath], q_start: Array, scaling: Scaling
+    ) -> PlannedMotion:
+        parts = [time_path(path, *self._bounds(scaling), self.dynamics) for path in paths]
+        return self._admit(concatenate(parts), q_start)
 
     def _time_ptp(self, q_start: Array, q_goal: Array, scaling: Scaling) -> Trajectory:
         self.check_goal_range(q_goal)
-        limits = self.scaled_limits(scaling)
-        return time_ptp(q_start, q_goal, limits, self._speeds(scaling), self.dynamics)
+        return time_ptp(q_start, q_goal, *self._bounds(scaling), self.dynamics)
 
     def _admit(self, trajectory: Trajectory, q_start: Array) -> PlannedMotion:
         return PlannedMotion(trajectory, self.check(trajectory, q_start))
 
-    def _speeds(self, scaling: Scaling) -> SpeedOf:
+    def _bounds(self, scaling: Scaling) -> tuple[Limits, SpeedOf]:
         """
-        Return a function that gives the speeds to keep below `scaled_limits(scaling).speed`.
+        Return limits, and a function that gives the speeds to keep below their `speed`.
 
         They are the speeds of TCP and elbow and, if given, of `scaling.p_tool_point`. The latter
         is multiplied so that it equals this limit when the point moves at `scaling.speed`.
 
         """
-        model, p_tool_tcp = self.model, self.scene.tool.p_tool_tcp
-        p_tool_point = scaling.p_tool_point
-        share = self.scaled_limits(scaling).speed / scaling.speed if scaling.speed else 0.0
+        model, p_tool_tcp, point = self.model, self.scene.tool.p_tool_tcp, scaling.p_tool_point
 
-        def speeds(q: Array, qd: Array) -> Array:
-            own = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
-            if p_tool_point is None:
-                return own
-            point = tcp_and_elbow_speed(model, q, qd, p_tool_point)[:, :1]
-            return np.hstack([own, share * point])
+        def own(q: Array, qd: Array) -> Array:
+            return tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
 
-        return speeds
+        if point is None or not scaling.speed:
+            return self.limits_at(scaling), own
+        limits = self.limits_at(replace(scaling, speed=0.0))
+        factor = limits.speed / scaling.speed
+
+        def with_point(q: Array, qd: Array) -> Array:
+            at_point = tcp_and_elbow_speed(model, q, qd, point)[:, :1]
+            return np.hstack([own(q, qd), factor * at_point])
+
+        return limits, with_point

@@ -10,7 +10,7 @@ from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import BRANCHES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
-from ur5_pick_place.planning.place_check import PlaceReport, check_joints_at_rest, check_pose
+from ur5_pick_place.planning.joint_goals import PlaceReport, check_joints_at_rest, check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.motions import T_base_tool, TaskSettings
@@ -184,4 +184,4 @@ class CyclePlaces:
             reason = check_joints_at_rest(planner.limits, planner.collision, q)
             return PlaceReport(BRANCHES, reason)
         T = T_base_tool(place, {taught_place(place): pose}, planner, self._settings)
-        return check_pose(planner.model, planner.limits, planner.collision, T, q6)
+        return check_pose(planner.limits, planner.collision, T, q6)

@@ -10,6 +10,7 @@ from calibrated_arms import calibrated_arm
 from calibration_files import SHIPPED, write
 from conftest import assert_transforms_close
 from scipy.spatial.transform import Rotation
+from solids import SCENE
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
@@ -29,9 +30,9 @@ from ur5_pick_place.kinematics import (
 )
 from ur5_pick_place.kinematics.loading import LINKS, calibration_offset
 from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
-from ur5_pick_place.planning.goals import joint_goals
-from ur5_pick_place.planning.limits import tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.follow import follow_poses
+from ur5_pick_place.planning.planner import MotionPlanner
 
 
 @pytest.fixture
@@ -180,10 +181,11 @@ def test_an_arm_near_two_singularities_finds_the_joints_at_which_it_stands(
     name: str, rng: np.random.Generator
 ) -> None:
     m = calibrated_arm(name, rng)
+    planner = MotionPlanner(m, MotionSettings(), SCENE)
     for joints in near_two_singularities(m, rng)[:150]:
         T = forward(m, joints)
         assert solutions_near(m, T, joints)[0].distance < 1e-9
-        assert np.abs(joint_goals(m, np.ones(6), T, joints)[0] - joints).max() < 1e-9
+        assert np.abs(planner.joint_goals(T, joints)[0] - joints).max() < 1e-9
         assert np.abs(follow_poses(m, T[None], joints)[0] - joints).max() < 1e-9
 
 

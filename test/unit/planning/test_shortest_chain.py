@@ -7,7 +7,7 @@ import numpy as np
 
 from ur5_pick_place.kinematics import HOME, all_variants, classify, inverse, load_model
 from ur5_pick_place.kinematics import forward as forward_kinematics
-from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
+from ur5_pick_place.planning.joint_goals import Stop, shortest_chain
 
 MODEL = load_model('ur5')
 QD_MAX = MODEL.qd_max

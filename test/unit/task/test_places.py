@@ -14,7 +14,7 @@ from ur5_pick_place.errors import ExecutionError, GateRefusal, PlanningCanceled,
 from ur5_pick_place.kinematics import BRANCHES, HOME, all_solutions
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.planning import planner as planner_module
-from ur5_pick_place.planning.place_check import check_pose
+from ur5_pick_place.planning.joint_goals import check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.job import Observation
@@ -91,7 +91,7 @@ def test_branches_that_are_called_possible_are_so_and_no_others():
     for _ in range(60):
         T = T_BASE_BASE_LINK @ np.diag([1.0, -1.0, -1.0, 1.0])
         T[:3, 3] = rng.uniform([-0.7, -0.7, 0.1], [0.7, 0.7, 0.5])
-        report = check_pose(MODEL, planner.limits, planner.collision, T)
+        report = check_pose(planner.limits, planner.collision, T)
         q, rows = all_solutions(MODEL, T)
         solutions = zip(q, rows, strict=True)
         free = {BRANCHES[k] for x, k in solutions if not planner.why_blocked(x[None])}

@@ -100,7 +100,7 @@ class CollisionModel:
     """One arm in one scene; safe to share between threads."""
 
     def __init__(self, model: Model, scene: Scene) -> None:
-        self.scene, self._model = scene, model
+        self.scene, self.model = scene, model
         self._clearances = Clearances(model, scene)
         self._allowed = np.zeros(len(self._clearances.pairs), dtype=bool)
         self._chunk = max(8, min(_CHUNK, _CHUNK_PAIRS // len(self._clearances.pairs)))
@@ -148,7 +148,7 @@ class CollisionModel:
 
         """
         margins = self._margins + np.where(self._clearances.is_own, 0.0, extra)
-        return QuickCollision(self._model, self._clearances, margins)
+        return QuickCollision(self.model, self._clearances, margins)
 
     def levers(self) -> Array:
         """Return a bound (6,) on the motion of any point of the arm per turn of a joint [m]."""
@@ -293,7 +293,7 @@ class CollisionModel:
         """Return this thread's tests, which all models of the same bodies share."""
         tests: QuickCollision | None = getattr(self._of_thread, 'tests', None)
         if tests is None:
-            tests = QuickCollision(self._model, self._clearances, self._margins)
+            tests = QuickCollision(self.model, self._clearances, self._margins)
             self._of_thread.tests = tests
         return tests
 

@@ -26,9 +26,6 @@ _log = logging.getLogger(__name__)
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
 _LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
-# Torques are computed at every _COARSE-th sample first, then at all samples around those above
-# the share _NEAR_LIMIT of a limit.
-_COARSE, _NEAR_LIMIT = 4, 0.8
 _ROUNDS = 3  # searches, each slower where the quintics of the last one exceeded a limit
 
 
@@ -133,26 +130,6 @@ def _excess(
     ]
     excess = np.cbrt((trajectory.jerk_peaks()[1] / limits.qddd).max(axis=1))
     if dynamics is not None:
-        least = max(float(excess.max()), *(float(of.max()) for of in needed))
-        needed.append(_torque_excess(q, qd, qdd, dynamics, min(least, 1.0)))
+        needed.append(slowdown_for_torque(q, qd, qdd, dynamics))
     np.maximum.at(excess, step, np.max(needed, axis=0))
     return np.asarray(excess)
-
-
-def _torque_excess(q: Array, qd: Array, qdd: Array, dynamics: Dynamics, least: float) -> Array:
-    """
-    Return `slowdown_for_torque` (n,) of samples of a motion, 0 where no torque is near its limit.
-
-    `least` is a lower bound of the factor by which the motion will be slowed; below 1 it may get
-    faster. Torques change little from one sample to the next: every fourth is computed first, and
-    all only around those that are near a limit. The slowdown cannot be used to find these: where
-    the arm can hardly hold its load, it grows from 0 to far above 1 with a small change of torque.
-    """
-    every, needed = np.arange(0, len(q), _COARSE), np.zeros(len(q))
-    gravity = dynamics.gravity(q[every])
-    torque = gravity + (dynamics.inverse(q[every], qd[every], qdd[every]) - gravity) / least**2
-    near = every[~(np.abs(torque) <= _NEAR_LIMIT * dynamics.torque_max).all(axis=1)]
-    around = np.unique((near[:, None] + np.arange(1 - _COARSE, _COARSE)).clip(0, len(q) - 1))
-    if around.size:
-        needed[around] = slowdown_for_torque(q[around], qd[around], qdd[around], dynamics)
-    return needed

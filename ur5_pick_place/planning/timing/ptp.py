@@ -28,7 +28,6 @@ _MIN_KNOT_GAP = 1e-3  # [s]
 _REST = 1e-9  # [rad]; shorter motions count as rest
 _BRIEF = 4.0 * _MIN_KNOT_GAP  # [s]; shorter motions have jerk switches closer than knots may be
 _LINE_SAMPLES = 24
-_ROUNDS = 8
 
 
 def time_ptp(
@@ -70,54 +69,24 @@ def time_ptp(
     share = np.linspace(0.0, 1.0, _LINE_SAMPLES)[:, None]
     line = JointPath(q_start + share * (q_goal - q_start))
     as_path = time_path(line, limits, speed_of, dynamics, FINE)
-    return _shorter(as_path, trajectory, excess, limits, speed_of, dynamics)
+    # The path timing may end in a local optimum, in which it is slower than the double S.
+    factor = excess * 1.0001
+    is_shorter = factor * trajectory.duration < as_path.duration
+    return stretch(trajectory, factor) if is_shorter else as_path
 
 
 def _excess(
     trajectory: Trajectory, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None
 ) -> float:
     """Return the factor by which a motion must be slowed down for speeds and torques."""
-    _, q, qd, qdd, _ = _dense(trajectory)
+    q, qd, qdd, _ = trajectory.sample(trajectory.dense_times(2e-3))
     speed = float(speed_of(q, qd).max()) / limits.speed
     if dynamics is None:
         return speed
     return max(speed, float(slowdown_for_torque(q, qd, qdd, dynamics).max()))
 
 
-def _shorter(
-    as_path: Trajectory,
-    trajectory: Trajectory,
-    excess: float,
-    limits: Limits,
-    speed_of: SpeedOf,
-    dynamics: Dynamics | None,
-) -> Trajectory:
-    """
-    Return a double S at lower velocity if it is shorter than the motion timed as a path.
-
-    It is where a cruise at constant speed is optimal, as the path timing slightly misses that
-    optimum. `trajectory` is the double S that is too fast by the factor `excess`.
-
-    """
-    for _ in range(_ROUNDS):
-        stretched = trajectory.duration * excess * 1.0001
-        if stretched < as_path.duration:
-            as_path = stretch(trajectory, excess * 1.0001)
-        # On a short motion the joints may peak below their limit, so the peak is scaled.
-        peak = np.abs(_dense(trajectory)[2]).max(axis=0).clip(1e-6)
-        slower = replace(limits, qd=np.minimum(limits.qd, peak) / (excess * 1.0001))
-        trajectory = _ruckig_ptp(trajectory.q[0], trajectory.q[-1], slower)
-        if trajectory.duration >= as_path.duration:
-            break
-        excess = _excess(trajectory, limits, speed_of, dynamics)
-        if excess <= 1.0:
-            return trajectory
-    return as_path
-
-
-def _one_quintic(
-    q_start: Array, q_goal: Array, limits: Limits
-) -> Trajectory:
+def _one_quintic(q_start: Array, q_goal: Array, limits: Limits) -> Trajectory:
     """Return the single quintic between two points within the joint limits."""
     dq = np.abs(q_goal - q_start)
     duration = max(
@@ -129,9 +98,7 @@ def _one_quintic(
     return Trajectory(t, np.stack([q_start, q_goal]), np.zeros((2, 6)), np.zeros((2, 6)))
 
 
-def _ruckig_ptp(
-    q_start: Array, q_goal: Array, limits: Limits
-) -> Trajectory:
+def _ruckig_ptp(q_start: Array, q_goal: Array, limits: Limits) -> Trajectory:
     request = InputParameter(6)
     request.current_position, request.target_position = list(q_start), list(q_goal)
     request.max_velocity = list(limits.qd)
@@ -185,11 +152,6 @@ def concatenate(legs: Sequence[Trajectory]) -> Trajectory:
     return Trajectory(
         *(np.concatenate([p[k][s] for p, s in zip(parts, keep, strict=True)]) for k in range(4))
     )
-
-
-def _dense(trajectory: Trajectory) -> tuple[Array, ...]:
-    t = trajectory.dense_times(2e-3)
-    return (t, *trajectory.sample(t))
 
 
 def _knots(duration: float, switches: Array) -> Array:
