@@ -18,6 +18,7 @@ from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.motions import CycleMotions, TaskSettings
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.steps import annotate
 
 _ADEPT_REACH, _ADEPT_BLEND = 0.6, 0.0249  # [m]
 
@@ -48,7 +49,8 @@ def measure() -> list[Row]:
     }
 
     def duration(stages: tuple) -> float:
-        motions = CycleMotions(planner, TaskSettings(), stages, poses, 'left-up-up', HOME)
+        steps = annotate(stages)
+        motions = CycleMotions(planner, TaskSettings(), steps, poses, 'left-up-up', HOME)
         return sum(s.motion.trajectory.duration for s in motions.plan() if s.motion)
 
     alone = duration(tuple(replace(stage, blend=0.0) for stage in cycle))

@@ -32,12 +32,13 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.world import CellSettings
-from ur5_pick_place.task.cycle import blended_groups, load_cycle
+from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.grippers.digital import DigitalSettings
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import converted
 from ur5_pick_place.task.poses_file import PosesFile
+from ur5_pick_place.task.steps import annotate, blended_groups
 
 CONFIG = Path(__file__).parents[2] / 'config'
 KINDS = (
@@ -89,7 +90,7 @@ def scene_holds(path: Path) -> None:
 
 def cycle_holds(path: Path) -> None:
     cycle = load_cycle(path)
-    assert sum(map(len, blended_groups(cycle))) == len(cycle)
+    assert sum(map(len, blended_groups(annotate(cycle)))) == len(cycle)
 
 
 def calibration_holds(path: Path) -> None:

@@ -23,10 +23,11 @@ from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import Cycle, load_cycle
 from ur5_pick_place.task.grippers.registry import gripper_type
-from ur5_pick_place.task.pattern import TARGET, PatternSettings, poses_by_cycle, transfers
-from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME
+from ur5_pick_place.task.pattern import PatternSettings, poses_by_cycle
+from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, TARGET
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.stages import WAIT_INPUT, Stage
+from ur5_pick_place.task.steps import annotate, transfers
 
 DEFAULT_CYCLE = 'cycle.yaml'
 _PITCH = (0.06, 0.09, 0.0452)  # [m] of a pattern of cubes
@@ -65,7 +66,7 @@ def layout(cycle: Cycle, ur_type: str = 'ur5') -> dict[str, Spot]:
 
     """
     taught = [n for n, place in cycle.places.items() if n != HOME and not place.from_frame]
-    picks = {t.pick for t in transfers(cycle)}
+    picks = {t.pick for t in transfers(annotate(cycle))}
     found: dict[str, Spot] = {}
     of_type = LAYOUTS[ur_type]
     for is_pick, spots in ((True, of_type.picks), (False, of_type.releases)):
@@ -136,7 +137,7 @@ def pick_places(cycle: Cycle) -> list[str]:
     """
     laid: set[str] = set()
     found: list[str] = []
-    for transfer in transfers(cycle):
+    for transfer in transfers(annotate(cycle)):
         if transfer.pick not in laid and transfer.pick not in found:
             found.append(transfer.pick)
         laid.add(transfer.release)
@@ -160,7 +161,7 @@ def _ends(
 
 
 def _last_place(cycle: Cycle, place: str) -> str:
-    for moved in transfers(cycle):
+    for moved in transfers(annotate(cycle)):
         if moved.pick == place:
             place = moved.release
     return place

@@ -14,7 +14,7 @@ from ur5_pick_place.task.cycle_check import check_cycle
 from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, check_name
 from ur5_pick_place.task.stages import Stage
 
-__all__ = ['Cycle', 'PlaceSettings', 'Stage', 'blended_groups', 'load_cycle']
+__all__ = ['Cycle', 'PlaceSettings', 'Stage', 'load_cycle']
 
 _MAX_STAGES = 1000
 _MAX_PLACES = 100  # each is a service, a topic, a frame and a handle
@@ -154,14 +154,3 @@ def _places(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Plac
                 key,
             )
     return found
-
-
-def blended_groups(cycle: Sequence[Stage]) -> list[tuple[Stage, ...]]:
-    """Return the stages in groups: moves that blend into each other, else one stage alone."""
-    groups: list[tuple[Stage, ...]] = []
-    for stage in cycle:
-        if groups and stage.is_move and groups[-1][-1].blend:
-            groups[-1] = (*groups[-1], stage)
-        else:
-            groups.append((stage,))
-    return groups

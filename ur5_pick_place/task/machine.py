@@ -19,7 +19,6 @@ from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
-from ur5_pick_place.task.cycle_check import first_grip
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.part_watch import PartWatch
 from ur5_pick_place.task.pattern import PATTERNED
@@ -27,6 +26,7 @@ from ur5_pick_place.task.plan import SAME_POSE_IN_VAIN, CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.run import CycleRun, Emit
+from ur5_pick_place.task.steps import first_grip
 
 Poses = Mapping[str, TaughtPose]
 
@@ -336,7 +336,7 @@ class Machine:
 
     def _check_first_grip(self) -> None:
         """Refuse a run that would push closed fingers onto the part that it is to grip."""
-        place = first_grip(self._planner.cycle)
+        place = first_grip(self._planner.steps)
         with _driver_errors():
             is_shut = bool(place) and self._run.gripper.is_closed(self._port.observe())
         if is_shut:

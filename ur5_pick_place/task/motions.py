@@ -22,10 +22,10 @@ from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Tool
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.cycle import blended_groups
-from ur5_pick_place.task.place_names import HOME, is_above, is_part_place, taught_place
+from ur5_pick_place.task.place_names import HOME, is_above, taught_place
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.steps import Step, blended_groups
 
 IK = 'ik'
 """The method that sends whole trajectories; the others are closed loops."""
@@ -89,7 +89,7 @@ class PlannedStage:
 
     Attributes
     ----------
-    stages : tuple of Stage
+    steps : tuple of Step
     motion : PlannedMotion or None
         Through all moves; None for an action.
     remark : str
@@ -105,14 +105,12 @@ class PlannedStage:
         Its bound on the speed of TCP and elbow [m/s]; 0 = none of its own.
     placed_parts : tuple of Box
         The parts at other places meanwhile.
-    is_carrying : bool
-        Whether `motion` was planned with a part in the gripper; `retry` is without.
     part : Load or None
         That part, or the one that the stage grips; None = as the scene says.
 
     """
 
-    stages: tuple[Stage, ...]
+    steps: tuple[Step, ...]
     motion: PlannedMotion | None = None
     remark: str = ''
     passes: tuple[float, ...] = ()
@@ -120,13 +118,22 @@ class PlannedStage:
     method: str = ''
     speed: float = 0.0
     placed_parts: tuple[Box, ...] = ()
-    is_carrying: bool = False
     part: Load | None = None
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stages themselves."""
+        return tuple(step.stage for step in self.steps)
+
+    @property
+    def is_carrying(self) -> bool:
+        """Whether `motion` was planned with a part in the gripper; `retry` is without."""
+        return bool(self.steps) and self.steps[0].is_carrying
 
     @property
     def moved(self) -> PlannedMotion:
         """The motion of stages that move."""
-        assert self.motion is not None, self.stages
+        assert self.motion is not None, self.steps
         return self.motion
 
     @property
@@ -189,7 +196,7 @@ class CycleMotions:
         self,
         planner: MotionPlanner,
         settings: TaskSettings,
-        cycle: Sequence[Stage],
+        steps: Sequence[Step],
         poses: Mapping[str, TaughtPose],
         branch: str,
         q_start: Array,
@@ -199,13 +206,12 @@ class CycleMotions:
         held: Sequence[Load] = (),
     ) -> None:
         self._on_stage = on_stage
-        self._planner, self._settings, self._cycle = planner, settings, cycle
+        self._planner, self._settings, self._steps = planner, settings, steps
         self._loops, self._method = loops, '' if settings.method == IK else settings.method
         self._poses, self._branch, self._q = poses, branch, q_start
-        self._placed_parts = placed_parts or [()] * len(cycle)
-        self._held = held or [settings.part_load(planner.scene.tool)] * len(cycle)
-        self._arms: dict[tuple[tuple[Box, ...], int], MotionPlanner] = {}
-        self._place = ''
+        self._placed_parts = placed_parts or [()] * len(steps)
+        self._held = held or [settings.part_load(planner.scene.tool)] * len(steps)
+        self._arms: dict[tuple[tuple[Box, ...], Load | None], MotionPlanner] = {}
 
     def plan(self) -> tuple[PlannedStage, ...]:
         """
@@ -217,104 +223,92 @@ class CycleMotions:
             A stage cannot be planned; names the stage and the reason.
 
         """
-        is_carrying, closed_at, goals_of_moves = False, '', self._goal_joints()
         planned: list[PlannedStage] = []
+        goals_of_moves = self._goal_joints()
         number = 0
-        for stages in blended_groups(self._cycle):
+        for steps in blended_groups(self._steps):
             self._on_stage(number)
             parts, load = self._placed_parts[number], self._held[number]
-            held = load if is_carrying else None
-            number += len(stages)
-            do = stages[0].do
-            if stages[0].is_move:
-                arm, goals = self._arm(parts, held), [next(goals_of_moves) for _ in stages]
-                moves = self._moves(arm, stages, goals)
+            number += len(steps)
+            first = steps[0]
+            if first.stage.is_move:
+                arm = self._arm(parts, load if first.is_carrying else None)
+                moves = self._moves(arm, steps, [next(goals_of_moves) for _ in steps])
                 self._q = moves[-1].moved.trajectory.q[-1]
-                self._place = stages[-1].to
             else:
                 # A retry opens the gripper: elsewhere it would drop what it may hold.
-                is_there = is_part_place(self._place) and closed_at == self._place
-                is_retried = do == 'expect_part' and is_there
+                is_there = first.before.gripped_at == first.before.place != ''
+                is_retried = first.stage.do == 'expect_part' and is_there
                 retry, why_not = self._retry(self._arm(parts)) if is_retried else ((), '')
-                moves = [PlannedStage(stages, remark=why_not, retry=retry)]
-            planned += [
-                replace(move, placed_parts=parts, is_carrying=is_carrying, part=load)
-                for move in moves
-            ]
-            closed_at = self._place if do == 'close' else closed_at
-            is_carrying = {'close': True, 'open': False}.get(do, is_carrying)
+                moves = [PlannedStage(steps, remark=why_not, retry=retry)]
+            planned += [replace(move, placed_parts=parts, part=load) for move in moves]
         return tuple(planned)
 
     def _arm(self, parts: tuple[Box, ...], held: Load | None = None) -> MotionPlanner:
         """Return a planner for the arm among parts, with an empty gripper or a part in it."""
-        key = parts, id(held)
+        key = parts, held
         if key not in self._arms:
             arm = self._planner.among(parts) if parts else self._planner
             self._arms[key] = arm.carrying(held) if held else arm
         return self._arms[key]
 
     def _moves(
-        self, arm: MotionPlanner, stages: tuple[Stage, ...], goals: list[Array]
+        self, arm: MotionPlanner, steps: tuple[Step, ...], goals: list[Array]
     ) -> list[PlannedStage]:
         """Plan moves as one motion, or one by one where that is not possible."""
         remark = ''
-        for share in _BLENDS if len(stages) > 1 and not self._method else ():
-            places = [self._place, *(stage.to for stage in stages)]
-            moves = [
-                self._as_move(*move, share) for move in zip(stages, places, goals, strict=False)
-            ]
+        for share in _BLENDS if len(steps) > 1 and not self._method else ():
+            moves = [self._as_move(*move, share) for move in zip(steps, goals, strict=True)]
             try:
                 motion = chain_of_tcp(arm, self._q, moves)
                 passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
-                return [PlannedStage(stages, motion, passes=passes)]
+                return [PlannedStage(steps, motion, passes=passes)]
             except (InvalidInput, PlanningError) as error:
                 remark = remark or f'stops between moves: {error}'
-        planned, q, place = [], self._q, self._place
-        for stage, q_goal in zip(stages, goals, strict=True):
+        planned, q = [], self._q
+        for step, q_goal in zip(steps, goals, strict=True):
             try:
-                motion, why = self._move(arm, stage, place, q, q_goal)
+                motion, why = self._move(arm, step, q, q_goal)
             except PlanningError as error:
-                raise PlanningError(f'stage {stage.name!r}: {error}') from error
-            method = '' if why or stage.do == 'ptp' else self._method
-            speed = self._speed(stage, place) if method else 0.0
+                raise PlanningError(f'stage {step.stage.name!r}: {error}') from error
+            method = '' if why or step.stage.do == 'ptp' else self._method
+            speed = self._speed(step) if method else 0.0
             planned.append(
-                PlannedStage((stage,), motion, why or remark, method=method, speed=speed)
+                PlannedStage((step,), motion, why or remark, method=method, speed=speed)
             )
-            q, place = motion.trajectory.q[-1], stage.to
+            q = motion.trajectory.q[-1]
         return planned
 
-    def _as_move(
-        self, stage: Stage, place: str, q_goal: Array, blend: float = 1.0
-    ) -> PathSegment:
+    def _as_move(self, step: Step, q_goal: Array, blend: float = 1.0) -> PathSegment:
         """
-        Return a move from a place (empty: from elsewhere).
+        Return a move.
 
         It is slow near places other than home; without one at either end, as a whole if its pace
         is approach.
 
         """
-        distance = self._settings.approach_distance
+        distance, stage = self._settings.approach_distance, step.stage
         return PathSegment(
             self._T_goal(stage),
             blend=blend * stage.blend,
-            speed=self._speed(stage, place),
-            slow_first=distance if is_part_place(place) else 0.0,
-            slow_last=distance + _LATE if is_part_place(stage.to) else 0.0,
+            speed=self._speed(step),
+            slow_first=distance if step.before.is_at_part else 0.0,
+            slow_last=distance + _LATE if step.after.is_at_part else 0.0,
             q_goal=q_goal if stage.do == 'ptp' else None,
         )
 
     def _move(
-        self, arm: MotionPlanner, stage: Stage, place: str, q: Array, q_goal: Array
+        self, arm: MotionPlanner, step: Step, q: Array, q_goal: Array
     ) -> tuple[PlannedMotion, str]:
-        if stage.do == 'ptp':
-            motion = self._ptp(arm, stage, place, q, q_goal)
+        if step.stage.do == 'ptp':
+            motion = self._ptp(arm, step, q, q_goal)
             return motion, str(motion.detour or '')
         try:
-            return self._line(arm, q, self._as_move(stage, place, q_goal)), ''
+            return self._line(arm, q, self._as_move(step, q_goal)), ''
         except PlanningError as error:
-            if stage.do == 'lin':
+            if step.stage.do == 'lin':
                 raise
-            motion = self._ptp(arm, stage, place, q, q_goal)
+            motion = self._ptp(arm, step, q, q_goal)
             how = f'joint motion, {motion.detour},' if motion.detour else 'joint motion'
             return motion, f'{how} instead of a straight line: {error}'
 
@@ -324,17 +318,14 @@ class CycleMotions:
             return plan_roll_out(arm, self._method, q, move.T_goal, scaling, self._loops)
         return chain_of_tcp(arm, q, [replace(move, blend=0.0)])
 
-    def _ptp(
-        self, arm: MotionPlanner, stage: Stage, place: str, q: Array, q_goal: Array
-    ) -> PlannedMotion:
-        scaling = Scaling(speed=self._speed(stage, place))
-        if is_part_place(place) or is_part_place(stage.to):
+    def _ptp(self, arm: MotionPlanner, step: Step, q: Array, q_goal: Array) -> PlannedMotion:
+        scaling = Scaling(speed=self._speed(step))
+        if step.before.is_at_part or step.after.is_at_part:
             with contextlib.suppress(PlanningError):
-                move = replace(self._as_move(stage, place, q_goal), blend=0.0)
-                return chain_of_tcp(arm, q, [move])
-        if stage.to == HOME:
+                return chain_of_tcp(arm, q, [replace(self._as_move(step, q_goal), blend=0.0)])
+        if step.stage.to == HOME:
             return arm.auto(q, [q_goal], scaling)
-        return arm.auto_to_pose(q, self._T_goal(stage), scaling, self._branch, q_goal)
+        return arm.auto_to_pose(q, self._T_goal(step.stage), scaling, self._branch, q_goal)
 
     def _retry(self, arm: MotionPlanner) -> tuple[tuple[PlannedMotion, ...], str]:
         """Plan the motions up from the missed part and down again; also why there are none."""
@@ -354,7 +345,7 @@ class CycleMotions:
     def _goal_joints(self) -> Iterator[Array]:
         """Return the joints (6,) [rad] at the end of each move that make the cycle shortest."""
         stops = []
-        for stage in filter(lambda stage: stage.is_move, self._cycle):
+        for stage in (step.stage for step in self._steps if step.stage.is_move):
             if stage.to == HOME:
                 goals = [np.array(self._poses[HOME].joints)]
             else:
@@ -363,8 +354,9 @@ class CycleMotions:
         model, qd = self._planner.model, self._planner.limits.qd
         return iter(shortest_chain(model, self._q, stops, qd))
 
-    def _speed(self, stage: Stage, place: str) -> float:
-        is_slow = stage.pace == 'approach' or is_part_place(place) or is_part_place(stage.to)
+    def _speed(self, step: Step) -> float:
+        near = step.before.is_at_part or step.after.is_at_part
+        is_slow = near or step.stage.pace == 'approach'
         return self._settings.approach_speed if is_slow else 0.0
 
     def _T_goal(self, stage: Stage) -> Array:

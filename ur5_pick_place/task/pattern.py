@@ -24,12 +24,12 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.scene.scene import Part
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, is_part_place, taught_place
+from ur5_pick_place.task.place_names import START, TARGET, is_part_place, taught_place
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
-from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.steps import Transfer
 
 MAX_CYCLES = 1000
-PATTERNED = START, TARGET = tuple(name for name in DEFAULT_PLACES if name != HOME)
+PATTERNED = START, TARGET
 """The places that may have a grid: the one that is emptied and the one that is filled."""
 
 _GRID = 'number of positions along x and along y of the taught TCP, and of layers against its z'
@@ -94,42 +94,6 @@ class PatternSettings(Settings):
         return getattr(self, f'{place}_grid'), getattr(self, f'{place}_pitch')
 
 
-class Transfer(NamedTuple):
-    """
-    One part that a cycle moves.
-
-    Attributes
-    ----------
-    pick, release : str
-        The places where it is gripped and released; empty if it is not.
-    end : int
-        Index of the stage that releases it; the number of stages if none does.
-
-    """
-
-    pick: str
-    release: str
-    end: int
-
-
-_ONE = (Transfer(START, TARGET, 0),)
-
-
-def transfers(cycle: Sequence[Stage]) -> tuple[Transfer, ...]:
-    """Return the parts that a cycle moves, in order."""
-    found: list[Transfer] = []
-    place, pick = '', ''
-    for i, stage in enumerate(cycle):
-        if stage.is_move:
-            place = stage.to
-        elif stage.do == 'close' and is_part_place(place):
-            pick = place
-        elif stage.do == 'open' and pick:
-            found.append(Transfer(pick, place if is_part_place(place) else '', i))
-            pick = ''
-    return (*found, Transfer(pick, '', len(cycle))) if pick else tuple(found)
-
-
 def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) -> None:
     """Raise `InvalidInput` if a place with a pattern is not among the poses of a cycle."""
     for place in settings.gridded:
@@ -139,12 +103,6 @@ def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) ->
                 f'{place}_grid = {grid}: the cycle does not move to a place {place!r}: must be '
                 '[1, 1, 1], or one of its places must have that name'
             )
-
-
-def counted_releases(cycle: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages whose release fills a position: those at target and the last one."""
-    moved = [transfer for transfer in transfers(cycle) if transfer.release]
-    return tuple(cycle[t.end] for t in moved if t is moved[-1] or t.release == TARGET)
 
 
 class PatternProgress:
@@ -244,13 +202,13 @@ def shared_spots(
 def others(
     cycle_poses: Sequence[Mapping[str, TaughtPose]],
     i: int,
-    moved: Sequence[Transfer] = _ONE,
-    stage: int = 0,
+    moved: Sequence[Transfer],
+    released: int = 0,
     near: Iterable[str] = (),
     spots: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[PlacedPart, ...]:
     """
-    Return where other parts are at a stage of cycle `i`: placed before, or not yet picked.
+    Return where other parts are during cycle `i`: placed before, or not yet picked.
 
     The places of the part that is being moved hold none: a feeder brings and removes the parts
     there. A part that one transfer lays down and a later one picks up is there in between.
@@ -263,10 +221,10 @@ def others(
         Index of the cycle.
     moved : sequence of Transfer
         The parts that each cycle moves.
-    stage : int
-        Index of the stage.
+    released : int
+        How many of its parts the cycle has released.
     near : iterable of str
-        Places that the arm leaves or reaches with that stage: their parts are no obstacles.
+        Places that the arm leaves or reaches: their parts are no obstacles.
     spots : mapping of str to str
         See `shared_spots`; a place that is missing is its own.
 
@@ -279,18 +237,19 @@ def others(
         first = spots.get(place, place)
         return (first, poses[first].pose) if first in poses else None
 
-    now = min(sum(t.end < stage for t in moved), len(moved) - 1)
+    now = min(released, len(moved) - 1)
     poses, present = cycle_poses[i], moved[now]
-    done = [(past, t) for past in cycle_poses[:i] for t in moved]
-    done += [(poses, t) for t in moved if t.end < stage]
+    done = [(past, k) for past in cycle_poses[:i] for k in range(len(moved))]
+    done += [(poses, k) for k in range(released)]
     coming = [(poses, t) for t in moved[now + 1 :]]
     coming += [(later, t) for later in cycle_poses[i + 1 :] for t in moved]
     own = {spot(poses, taught_place(name)) for name in (present.pick, present.release, *near)}
     parts: dict[Any, PlacedPart] = {}
-    for past, t in done:
+    for past, k in done:
+        t = moved[k]
         parts.pop(spot(past, t.pick), None)
         if key := spot(past, t.release):
-            parts[key] = PlacedPart(past[t.release], moved.index(t))
+            parts[key] = PlacedPart(past[t.release], k)
     brought = {spot(poses, present.release)}
     for later, t in coming:
         if (key := spot(later, t.pick)) and key not in brought:

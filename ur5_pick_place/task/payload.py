@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The payload of the robot, with and without a part in the gripper."""
 
-from collections.abc import Callable, Sequence
-from itertools import takewhile
+from collections.abc import Callable
 
 import numpy as np
 
@@ -10,7 +9,6 @@ from ur5_pick_place.planning.scene.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT
 from ur5_pick_place.task.job import Command, SetPayload, Steps, end, perform
-from ur5_pick_place.task.motions import PlannedStage
 
 
 def _payload_of(
@@ -40,20 +38,6 @@ def _payload_of(
     x, y, z = map(float, load.centre)
     xx, yy, zz, xy, xz, yz = map(float, load.inertia[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)])
     return SetPayload(load.mass, (x, y, z), (xx, yy, zz, xy, xz, yz))
-
-
-def payload_before_move(stages: Sequence[PlannedStage]) -> bool | None:
-    """Return whether the payload set before the next move has the part; None = none is set."""
-    for planned in takewhile(lambda planned: not planned.motion, stages):
-        if planned.stages[0].do.startswith('payload_'):
-            return planned.stages[0].do == 'payload_part'
-    return None
-
-
-def is_part_expected(ahead: Sequence[PlannedStage]) -> bool:
-    """Return whether a stage looks for the part before the gripper moves again."""
-    acts = (planned.stages[0].do for planned in ahead)
-    return next((do for do in acts if do in ('expect_part', 'open', 'close')), '') == 'expect_part'
 
 
 class RobotPayload:

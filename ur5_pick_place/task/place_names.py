@@ -6,11 +6,13 @@ from difflib import get_close_matches
 
 from ur5_pick_place.errors import InvalidInput, quoted
 
-HOME = 'home'
-"""Where the arm rests. It is defined by its joints; all other places are defined by a pose."""
+DEFAULT_PLACES = HOME, START, TARGET = ('home', 'start', 'target')
+"""
+The places of a cycle file that names none.
 
-DEFAULT_PLACES = (HOME, 'start', 'target')
-"""The places of a cycle file that names none."""
+Home is where the arm rests, defined by its joints; all other places are defined by a pose.
+
+"""
 
 _ABOVE = 'above_'
 _NAME = re.compile(r'[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*')

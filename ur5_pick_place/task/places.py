@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check each place of a cycle separately, before any motion is planned."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,16 @@ from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.motions import T_base_tool, TaskSettings
 from ur5_pick_place.task.place_names import HOME, is_above, taught_place
 from ur5_pick_place.task.poses import TaughtPose
-from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.steps import Step
 
 Poses = Mapping[str, TaughtPose]
 
 
-def visits(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
+Visit = tuple[str, bool]
+"""A place, and whether the part is held there."""
+
+
+def visits(steps: Iterable[Step]) -> list[Visit]:
     """
     Return each place of a cycle, and whether the part is held there.
 
@@ -29,17 +33,12 @@ def visits(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
     their refusals are easier to understand.
 
     """
-    found = [visit for visit in _visits_by_stage(cycle) if visit[0]]
+    found = [_visit(step) for step in steps if step.after.place]
     return sorted(dict.fromkeys(found), key=_simplest_first)
 
 
-def _visits_by_stage(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
-    found, place, is_carrying = [], '', False
-    for stage in cycle:
-        place = stage.to if stage.is_move else place
-        is_carrying = {'close': True, 'open': False}.get(stage.do, is_carrying)
-        found.append((place, is_carrying))
-    return found
+def _visit(step: Step) -> Visit:
+    return step.after.place, step.after.closed is not None
 
 
 def _simplest_first(visit: tuple[Any, ...]) -> tuple[bool, bool]:
@@ -58,10 +57,9 @@ class CyclePlaces:
     """
 
     def __init__(
-        self, planner: MotionPlanner, settings: TaskSettings, cycle: Sequence[Stage]
+        self, planner: MotionPlanner, settings: TaskSettings, steps: Sequence[Step]
     ) -> None:
-        self._planner, self._settings, self._visits = planner, settings, visits(cycle)
-        self._stages = _visits_by_stage(cycle)
+        self._planner, self._settings, self._steps = planner, settings, steps
 
     def common_branches(
         self,
@@ -144,7 +142,7 @@ class CyclePlaces:
             The place is impossible even without the objects of clients; gives the reason.
 
         """
-        own = [visit for visit in self._visits if taught_place(visit[0]) == name]
+        own = [visit for visit in visits(self._steps) if taught_place(visit[0]) == name]
         present, empty = (
             self._planners(planner) for planner in (self._planner, self._planner.without_objects())
         )
@@ -167,9 +165,9 @@ class CyclePlaces:
         `parts` has them by stage, or is empty.
 
         """
-        of_stages = parts or [()] * len(self._stages)
-        found = [(*visit, boxes) for visit, boxes in zip(self._stages, of_stages, strict=True)]
-        return sorted(dict.fromkeys(v for v in found if v[0]), key=_simplest_first)
+        by_step = zip(self._steps, parts or [()] * len(self._steps), strict=True)
+        found = [(*_visit(step), boxes) for step, boxes in by_step if step.after.place]
+        return sorted(dict.fromkeys(found), key=_simplest_first)
 
     def _planners(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
         """Return planners for the arm with an empty gripper, and with the part in it."""

@@ -24,7 +24,6 @@ from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
 from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.planning.timing.ptp import concatenate
-from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (
     PATTERNED,
@@ -35,13 +34,13 @@ from ur5_pick_place.task.pattern import (
     others,
     poses_by_cycle,
     shared_spots,
-    transfers,
 )
 from ur5_pick_place.task.place_names import HOME, is_part_place, taught_place
 from ur5_pick_place.task.places import CyclePlaces
 from ur5_pick_place.task.poses import Provenance, TaughtPose, coincide, converted
 from ur5_pick_place.task.retract import retract_from_place
 from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.steps import annotate, blended_groups, transfers
 
 _STEP = 0.02  # [s] between samples of a planned motion; the collision check sweeps between them
 
@@ -124,7 +123,9 @@ class CyclePlanner:
     ) -> None:
         self.planner, self.cycle, self.provenance = planner, tuple(cycle), provenance
         self.settings, self.pattern, self._loops = settings, pattern, loops
-        self.places = CyclePlaces(planner, settings, cycle)
+        self.steps = annotate(self.cycle)
+        self._transfers = transfers(self.steps)
+        self.places = CyclePlaces(planner, settings, self.steps)
         self.needed = {HOME} | {taught_place(stage.to) for stage in cycle if stage.is_move}
 
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> dict[str, str]:
@@ -269,7 +270,7 @@ class CyclePlanner:
                 motions = CycleMotions(
                     self.planner,
                     self.settings,
-                    self.cycle,
+                    self.steps,
                     places,
                     branch,
                     q,
@@ -296,21 +297,19 @@ class CyclePlanner:
         scene = self.planner.scene
         if (part := scene.part) is None:
             return tuple(((),) * len(self.cycle) for _ in cycle_poses)
-        groups, moved = blended_groups(self.cycle), transfers(self.cycle)
+        groups, moved = blended_groups(self.steps), self._transfers
         spots = shared_spots(cycle_poses[0], self.pattern.gridded, part)
         boxes: dict[tuple[PlacedPart, ...], tuple[Box, ...]] = {}  # equal parts, one object
         found = []
         for i, poses in enumerate(cycle_poses):
             T_tcp_parts = grasps(poses, moved, spots, part)
             of_cycle: list[tuple[Box, ...]] = []
-            place = ''
-            for stages in groups:
-                near = (place, *(stage.to for stage in stages))
-                parts = others(cycle_poses, i, moved, len(of_cycle), near, spots)
+            for steps in groups:
+                near = (steps[0].before.place, *(step.after.place for step in steps))
+                parts = others(cycle_poses, i, moved, steps[0].released, near, spots)
                 if parts not in boxes:
                     boxes[parts] = self._boxes(parts, part, T_tcp_parts)
-                of_cycle += [boxes[parts]] * len(stages)
-                place = stages[-1].to or place
+                of_cycle += [boxes[parts]] * len(steps)
             found.append(tuple(of_cycle))
         return tuple(found)
 
@@ -318,17 +317,14 @@ class CyclePlanner:
         """Return, for each stage of a cycle, the part that is moved, as it is gripped."""
         scene = self.planner.scene
         as_given = self.settings.part_load(scene.tool)
-        moved, part = transfers(self.cycle), scene.part
+        moved, part = self._transfers, scene.part
         if not moved or part is None:
             return [as_given] * len(self.cycle)
         loads = [
             as_given if T is part.T_tcp_part else self.settings.part_load(scene.tool, part, T)
             for T in grasps(poses, moved, shared_spots(poses, self.pattern.gridded, part), part)
         ]
-        last = len(moved) - 1
-        return [
-            loads[min(sum(t.end < k for t in moved), last)] for k in range(len(self.cycle))
-        ]
+        return [loads[min(step.released, len(moved) - 1)] for step in self.steps]
 
     def _boxes(
         self, parts: Sequence[PlacedPart], shape: Part, T_tcp_parts: Sequence[Array]

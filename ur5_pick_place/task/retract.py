@@ -14,6 +14,7 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings, chain_of_tcp
 from ur5_pick_place.task.place_names import above
 from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.steps import annotate
 
 _MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motion of its own
 
@@ -64,4 +65,4 @@ def retract_from_place(
         raise PlanningError(
             f'the arm is at {name} and cannot leave it straight up: {error}; jog it away first'
         ) from error
-    return PlannedStage((Stage(f'leave {name}', 'lin', above(name)),), motion)
+    return PlannedStage(annotate([Stage(f'leave {name}', 'lin', above(name))]), motion)

@@ -24,11 +24,12 @@ from ur5_pick_place.task.job import (
     watched,
 )
 from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
-from ur5_pick_place.task.pattern import PatternProgress, counted_releases
-from ur5_pick_place.task.payload import RobotPayload, is_part_expected, payload_before_move
-from ur5_pick_place.task.place_names import HOME, is_part_place
+from ur5_pick_place.task.pattern import PatternProgress
+from ur5_pick_place.task.payload import RobotPayload
+from ur5_pick_place.task.place_names import HOME
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
+from ur5_pick_place.task.steps import Step
 from ur5_pick_place.task.waits import Outputs, Wait
 
 Emit = Callable[..., Any]
@@ -79,13 +80,10 @@ class CycleRun:
         self.stage = ''
         self.waits_for = ''
         """What the cycle waits for without a fault; empty if it does not."""
-        self._place = ''
         self._is_opening = False  # the gripper opens during the move to a part
-        self._is_part_checked = False  # a later stage checks the grasp
         self._empty_check: Steps[None] | None = None  # that the gripper is empty, to be done
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
-        self._counted: tuple[Stage, ...] = ()  # the releases that fill a position of the pattern
         self.progress = PatternProgress()
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
@@ -96,15 +94,12 @@ class CycleRun:
         if self.payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
-            self._place, self.payload.confirmed_early = '', None
-            self._counted = counted_releases([s for planned in stages for s in planned.stages])
-            self._empty_check = None
-            for i, planned in enumerate(stages):
+            self._empty_check = self.payload.confirmed_early = None
+            for planned in stages:
                 yield from self._while_paused()
                 self.placed_parts, self.part = planned.placed_parts, planned.part or self.part
                 self._enter(planned, 0)
-                self._is_part_checked = is_part_expected(stages[i + 1 :])
-                yield from self._do(planned, payload_before_move(stages[i + 1 :]))
+                yield from self._do(planned)
             self.progress.begin(self._number)
             self._emit(events.CYCLE_DONE, number=self._number, of=of)
         self.part = self._as_given
@@ -203,13 +198,12 @@ class CycleRun:
         self.stage = planned.stages[i].name
         self._emit(events.STAGE, stage=self.stage, remark=planned.remark)
 
-    def _do(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
+    def _do(self, planned: PlannedStage) -> Steps[None]:
         if planned.motion:
             yield from self._wait_for_open_fingers(planned)
             yield from both(self._move(planned), self._check_empty())
-            self._place = planned.stages[-1].to
         else:
-            yield from watched(self._do_action(planned, payload), self._check_in_place)
+            yield from watched(self._do_action(planned), self._check_in_place)
 
     def _check_in_place(self, seen: Observation) -> None:
         """Check that nobody else has moved the arm since the last motion."""
@@ -220,25 +214,26 @@ class CycleRun:
                 'client, then call ~/rearm'
             )
 
-    def _do_action(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
-        do = planned.stages[0].do
+    def _do_action(self, planned: PlannedStage) -> Steps[None]:
+        (step,) = planned.steps
+        do = step.stage.do
         if do.startswith('payload_'):
             yield from self.payload.set_in_stage(do == 'payload_part')
         elif do == 'close':
-            yield from self._close(payload)
-        elif do == 'open' and is_part_place(self._place):
-            yield from self._release(planned.stages[0], payload)
+            yield from self._close(step)
+        elif do == 'open' and step.before.is_at_part:
+            yield from self._release(step)
         elif do == 'open':
             yield from self._open_on_the_way()
         elif do == 'expect_part':
-            yield from self._expect_part(planned, payload)
+            yield from self._expect_part(planned)
         elif do in (WAIT, WAIT_INPUT):
-            yield from self._wait(planned.stages[0])
+            yield from self._wait(step.stage)
         elif do == SET_OUTPUT:
-            yield from self._outputs.switch(planned.stages[0])
+            yield from self._outputs.switch(step.stage)
         else:
             assert do == 'expect_no_part', do
-            yield from self._expect_no_part()
+            yield from self._expect_no_part(step)
 
     def _wait(self, stage: Stage) -> Steps[None]:
         yield from self._check_empty()  # a person may hand it a part during the wait
@@ -254,26 +249,26 @@ class CycleRun:
             seen = yield None
         self.waits_for = ''
 
-    def _close(self, payload: bool | None) -> Steps[None]:
+    def _close(self, step: Step) -> Steps[None]:
         yield from self._check_empty()
         yield from self.gripper.begin_closing()
         yield from perform(Carry(self.part))
-        yield from self.payload.set_during(self.gripper.await_fingers, payload)
+        yield from self.payload.set_during(self.gripper.await_fingers, step.payload)
         seen = yield OBSERVE_NOW
-        is_unseen = self.gripper.part_signal(seen) is None and is_part_place(self._place)
+        is_unseen = self.gripper.part_signal(seen) is None and step.after.is_at_part
         if self.gripper.part_signal(seen) or (is_unseen and self.gripper.counts_as_holding(seen)):
             self._mark_carried()
-        if is_unseen and self.is_carrying and not self._is_part_checked:
+        if is_unseen and self.is_carrying and not step.is_part_checked:
             self._emit(events.GRASP_UNVERIFIED)
 
     def _mark_carried(self) -> None:
         self.is_carrying, self._signal = True, self.gripper.signal()
 
-    def _release(self, stage: Stage, payload: bool | None) -> Steps[None]:
+    def _release(self, step: Step) -> Steps[None]:
         was_carrying = self.is_carrying
-        if was_carrying and any(stage is counted for counted in self._counted):
+        if was_carrying and step.fills:
             self.progress.release(self._number)
-        yield from self.open(payload)
+        yield from self.open(step.payload)
         if self.gripper.part_signal((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
             yield from perform(Carry(self.part if was_carrying else None))
@@ -286,7 +281,7 @@ class CycleRun:
             self.is_carrying = False
         self.progress.settle(is_held=False)  # the next part in the gripper is another one
         if was_carrying:
-            self._emit(events.PLACED, place=self._place)
+            self._emit(events.PLACED, place=step.after.place)
 
     def _open_on_the_way(self) -> Steps[None]:
         """Open the empty gripper while the arm moves, if it is not open."""
@@ -306,17 +301,17 @@ class CycleRun:
         if not self._is_opening:
             return
         ends = [*planned.passes, planned.moved.trajectory.duration]
-        near = [is_part_place(stage.to) for stage in planned.stages]
+        near = [step.after.is_at_part for step in planned.steps]
         free = ([0.0, *ends])[near.index(True) if True in near else -1]
         while self.gripper.opens_in((yield None)) > free:
             pass
         if True in near:
             self._is_opening = False
 
-    def _expect_no_part(self) -> Steps[None]:
+    def _expect_no_part(self, step: Step) -> Steps[None]:
         """Check that no part is held, at once or during the next motion."""
         seen = yield None  # one tick, so that the stage is seen
-        is_away = not is_part_place(self._place)
+        is_away = not step.before.is_at_part
         if is_away and self.gripper.is_open(seen) and self.gripper.part_signal(seen) is False:
             self._empty_check = self.gripper.await_empty()  # checked during the motion
         else:
@@ -328,7 +323,7 @@ class CycleRun:
         if check:
             yield from check
 
-    def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
+    def _expect_part(self, planned: PlannedStage) -> Steps[None]:
         tries = self._settings.grasp_retries if planned.retry else 0
         # Whether an earlier stage has set the payload with the part.
         had_part = bool(self.payload.wanted) and self.payload.confirmed_early is None
@@ -347,9 +342,9 @@ class CycleRun:
             yield from self._while_paused()
             yield from self.open()
             for motion in planned.retry:
-                yield from self._move(PlannedStage(planned.stages, motion))
+                yield from self._move(PlannedStage(planned.steps, motion))
             yield from self._while_paused()
-            yield from self._close(payload)
+            yield from self._close(planned.steps[0])
         if had_part and not self.payload.wanted:  # a missed grasp removed the part from it
             yield from self.payload.set(with_part=True)
         self._mark_carried()

@@ -11,8 +11,8 @@ from taught_poses import by_pose
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.cycle import Stage, load_cycle
-from ur5_pick_place.task.cycle_check import first_grip
-from ur5_pick_place.task.pattern import Transfer, others, transfers
+from ur5_pick_place.task.pattern import others
+from ur5_pick_place.task.steps import Transfer, annotate, first_grip, transfers
 
 CONFIG = Path(__file__).parents[3] / 'config'
 EXAMPLES = sorted(CONFIG.glob('cycle*.yaml'))
@@ -52,14 +52,14 @@ def test_a_cycle_that_leaves_the_gripper_closed_for_the_next_one_is_refused(tmp_
     path = tmp_path / 'cycle.yaml'
     path.write_text(UNOPENED)
     cycle = load_cycle(path)
-    assert first_grip(cycle) == 'start'
+    assert first_grip(annotate(cycle)) == 'start'
     shut = '  - {name: shut, do: close}\n'
     path.write_text(UNOPENED + shut)
     with pytest.raises(InvalidInput, match="yaml:3: stages.1..do = .* stage 'shut' already"):
         load_cycle(path)
     opened = UNOPENED.replace('stages:\n', 'stages:\n  - {name: open, do: open}\n')
     path.write_text(opened + shut)
-    assert first_grip(load_cycle(path)) == ''
+    assert first_grip(annotate(load_cycle(path))) == ''
 
 
 def test_a_closed_gripper_may_visit_a_place_to_release_or_to_look(tmp_path):
@@ -76,7 +76,7 @@ def test_a_closed_gripper_may_visit_a_place_to_release_or_to_look(tmp_path):
         '  - {name: look, do: ptp, to: camera}\n'
         '  - {name: open, do: open}\n'
     )
-    assert first_grip(load_cycle(path)) == ''
+    assert first_grip(annotate(load_cycle(path))) == ''
 
 
 def test_a_part_that_is_handed_to_the_gripper_may_be_carried_to_a_place(tmp_path):
@@ -84,7 +84,7 @@ def test_a_part_that_is_handed_to_the_gripper_may_be_carried_to_a_place(tmp_path
     stages = ['close', 'expect_part', 'lin, to: target', 'open', 'ptp, to: home']
     lines = [f'  - {{name: {n}, do: {stage}}}' for n, stage in zip('abcde', stages, strict=True)]
     path.write_text('\n'.join(['stages:', *lines]))
-    assert first_grip(load_cycle(path)) == ''
+    assert first_grip(annotate(load_cycle(path))) == ''
 
 
 def test_an_empty_file_is_refused_with_its_line(tmp_path):
@@ -139,34 +139,33 @@ def test_every_yaml_file_of_ours_names_the_line_of_an_error(tmp_path):
 
 def test_the_parts_of_a_cycle_are_found_by_where_it_grips_and_releases():
     two = load_cycle(CONFIG / 'cycle_two_boxes.yaml')
-    ends = [i for i, stage in enumerate(two) if re.match('release', stage.name)]
-    assert transfers(two) == (
-        Transfer('part_1', 'box_1', ends[0]),
-        Transfer('part_2', 'box_2', ends[1]),
-    )
+    steps = annotate(two)
+    assert transfers(steps) == (Transfer('part_1', 'box_1'), Transfer('part_2', 'box_2'))
+    released = [i for i, stage in enumerate(two) if re.match('release', stage.name)]
+    assert [i for i, step in enumerate(steps[1:]) if step.released > steps[i].released] == released
 
 
 def test_parts_of_one_cycle_lie_where_they_wait_and_then_where_they_were_laid():
-    moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 7))
+    moved = (Transfer('a', 'b'), Transfer('c', 'd'))
     poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcd')}
-    assert [p.pose for p in others([poses], 0, moved, 2)] == [poses['c']]
-    assert others([poses], 0, moved, 4, near=['b', 'above_b', 'c']) == ()
-    assert [p.pose for p in others([poses], 0, moved, 6)] == [poses['b']]
+    assert [p.pose for p in others([poses], 0, moved, 0)] == [poses['c']]
+    assert others([poses], 0, moved, 1, near=['b', 'above_b', 'c']) == ()
+    assert [p.pose for p in others([poses], 0, moved, 1)] == [poses['b']]
 
 
 def test_a_part_that_is_laid_down_and_taken_up_again_is_there_in_between_alone():
-    moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 5), Transfer('b', 'e', 7))
+    moved = (Transfer('a', 'b'), Transfer('c', 'd'), Transfer('b', 'e'))
     poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcde')}
     assert [p.pose for p in others([poses], 0, moved, 0)] == [poses['c']]
-    assert [p.pose for p in others([poses], 0, moved, 4)] == [poses['b']]
-    assert [p.pose for p in others([poses], 0, moved, 6)] == [poses['d']]
+    assert [p.pose for p in others([poses], 0, moved, 1)] == [poses['b']]
+    assert [p.pose for p in others([poses], 0, moved, 2)] == [poses['d']]
 
 
 def test_a_part_that_will_be_gripped_elsewhere_lies_where_it_was_put():
     """While another part is moved, with b and x one spot."""
-    moved = (Transfer('a', 'b', 3), Transfer('c', 'a', 5), Transfer('x', 'd', 7))
+    moved = (Transfer('a', 'b'), Transfer('c', 'a'), Transfer('x', 'd'))
     poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcd')} | {'x': by_pose(0.104)}
     spots = {name: name for name in 'abcd'} | {'x': 'b'}
-    assert others([poses], 0, moved, 2, (), spots) == ((poses['c'], -1),)
-    assert others([poses], 0, moved, 4, (), spots) == ((poses['b'], 0),)
-    assert others([poses], 0, moved, 6, (), spots) == ((poses['a'], 1),)
+    assert others([poses], 0, moved, 0, (), spots) == ((poses['c'], -1),)
+    assert others([poses], 0, moved, 1, (), spots) == ((poses['b'], 0),)
+    assert others([poses], 0, moved, 2, (), spots) == ((poses['a'], 1),)

@@ -28,6 +28,7 @@ from ur5_pick_place.task.pattern import PatternSettings, others, poses_by_cycle
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.poses import numbers_from_matrix
 from ur5_pick_place.task.retract import retract_from_place
+from ur5_pick_place.task.steps import Transfer
 
 
 def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_planner):
@@ -160,10 +161,11 @@ def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them()
     grids = {'start_grid': (1, 1, 3), 'target_grid': (3, 1, 1)}
     pitches = {'start_pitch': (0.0, 0.0, 0.046), 'target_pitch': (0.06, 0.0, 0.0)}
     cycle_poses = poses_by_cycle(PatternSettings(**grids, **pitches), POSES)
-    found = [part.pose for part in others(cycle_poses, 1)]
+    moved = (Transfer('start', 'target'),)
+    found = [part.pose for part in others(cycle_poses, 1, moved)]
     assert found == [cycle_poses[0]['target'], cycle_poses[2]['start']]
     fed = poses_by_cycle(PatternSettings(cycles=3), POSES)
-    assert others(fed, 1) == ()
+    assert others(fed, 1, moved) == ()
 
 
 def regrasping(down, up):

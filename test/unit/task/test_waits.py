@@ -10,6 +10,7 @@ from ur5_pick_place.task.motions import PlannedStage
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.run import CycleRun
 from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.steps import annotate
 from ur5_pick_place.task.waits import Outputs
 
 TICK = 0.008  # [s]
@@ -48,7 +49,7 @@ class Cell:
             lambda event, **data: self.events.append((event, data)),
             Outputs(**outputs),
         )
-        plan = CyclePlan(((PlannedStage((stage,)),),), 'left-up-up', np.zeros(6), '')
+        plan = CyclePlan(((PlannedStage(annotate([stage])),),), 'left-up-up', np.zeros(6), '')
         self.job = Job('run', self.run.cycle(plan))
         self.inputs, self.outputs, self.commands = {0: False}, {3: False}, []
         self.shows, self._reply = True, None

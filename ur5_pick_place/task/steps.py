@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A cycle step by step: each stage, with what is in the gripper and in the payload around it.
+
+This is the only place that knows what the stages mean for the part: planner, pattern and run read
+it from the steps.
+
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
+from typing import NamedTuple
+
+from ur5_pick_place.task.place_names import TARGET, is_part_place
+from ur5_pick_place.task.stages import Stage
+
+
+@dataclass(frozen=True)
+class Hand:
+    """
+    What is in the gripper, and in the payload, between two stages.
+
+    Attributes
+    ----------
+    place : str
+        Where the arm is; empty before the first move.
+    closed : Stage or None
+        The stage that closed the gripper; None = it is open, or as it was before the cycle.
+    closed_at : str
+        The place where that was.
+    picked : Stage or None
+        That stage, if the gripper may hold a part.
+    payload : Stage or None
+        The stage that added the part to the payload.
+
+    """
+
+    place: str = ''
+    closed: Stage | None = None
+    closed_at: str = ''
+    picked: Stage | None = None
+    payload: Stage | None = None
+
+    @property
+    def is_at_part(self) -> bool:
+        """Whether it is at a place where a part may lie."""
+        return is_part_place(self.place)
+
+    @property
+    def gripped_at(self) -> str:
+        """The place of the part that it has gripped; empty if it has gripped none at a place."""
+        return self.closed_at if is_part_place(self.closed_at) else ''
+
+    def after(self, stage: Stage) -> 'Hand':
+        """Return what is true after a stage."""
+        if stage.is_move:
+            return replace(self, place=stage.to)
+        if stage.do == 'close':
+            picked = stage if self.is_at_part else None
+            return replace(self, closed=stage, closed_at=self.place, picked=picked)
+        if stage.do == 'open':
+            return replace(self, closed=None, closed_at='', picked=None)
+        if stage.do == 'payload_tool':
+            return replace(self, payload=None)
+        if stage.do in ('expect_part', 'payload_part'):  # a part was handed to it, at any place
+            payload = stage if stage.do == 'payload_part' else self.payload
+            return replace(self, picked=self.closed, payload=payload)
+        return self
+
+
+@dataclass(frozen=True)
+class Step:
+    """
+    A stage of a cycle.
+
+    Attributes
+    ----------
+    before, after : Hand
+    released : int
+        How many parts of this cycle were released before.
+    payload : bool or None
+        Whether the payload that is set before the next move has the part; None = none is set.
+    is_part_checked : bool
+        Whether a later stage looks for the part before the gripper moves again.
+    fills : bool
+        Whether it releases a part into a position of a pattern: at target, or the last part.
+
+    """
+
+    stage: Stage
+    before: Hand = Hand()
+    after: Hand = Hand()
+    released: int = 0
+    payload: bool | None = None
+    is_part_checked: bool = False
+    fills: bool = False
+
+    @property
+    def is_carrying(self) -> bool:
+        """Whether the gripper counts as holding a part when the stage begins."""
+        return self.before.closed is not None
+
+
+class Transfer(NamedTuple):
+    """
+    One part that a cycle moves.
+
+    Attributes
+    ----------
+    pick, release : str
+        The places where it is gripped and released; empty if it is not.
+
+    """
+
+    pick: str
+    release: str
+
+
+def annotate(stages: Sequence[Stage]) -> tuple[Step, ...]:
+    """Return the steps of a cycle."""
+    hands = list(accumulate(stages, Hand.after, initial=Hand()))
+    releases = [i for i, around in enumerate(pairwise(hands)) if _releases(*around)]
+    at_places = [i for i in releases if hands[i].is_at_part]
+    return tuple(
+        Step(
+            stage,
+            before=hands[i],
+            after=hands[i + 1],
+            released=sum(k < i for k in releases),
+            payload=_payload_before_move(stages[i + 1 :]),
+            is_part_checked=_is_part_expected(stages[i + 1 :]),
+            fills=i in at_places and (i == at_places[-1] or hands[i].place == TARGET),
+        )
+        for i, stage in enumerate(stages)
+    )
+
+
+def transfers(steps: Sequence[Step]) -> tuple[Transfer, ...]:
+    """Return the parts that a cycle moves, in order."""
+    found = [
+        Transfer(step.before.gripped_at, step.after.place if step.after.is_at_part else '')
+        for step in steps
+        if _releases(step.before, step.after)
+    ]
+    kept = steps[-1].after.gripped_at if steps else ''
+    return (*found, Transfer(kept, '')) if kept else tuple(found)
+
+
+def _releases(before: Hand, after: Hand) -> bool:
+    return bool(before.gripped_at) and not after.gripped_at
+
+
+def first_grip(steps: Iterable[Step]) -> str:
+    """Return the place that a cycle grips at before it opens the gripper; '' if there is none."""
+    step = next((step for step in steps if step.stage.do in ('open', 'close')), None)
+    return step.after.gripped_at if step else ''
+
+
+def blended_groups(steps: Iterable[Step]) -> list[tuple[Step, ...]]:
+    """Return the steps in groups: moves that blend into each other, else one alone."""
+    groups: list[tuple[Step, ...]] = []
+    for step in steps:
+        if groups and step.stage.is_move and groups[-1][-1].stage.blend:
+            groups[-1] = (*groups[-1], step)
+        else:
+            groups.append((step,))
+    return groups
+
+
+def _payload_before_move(ahead: Iterable[Stage]) -> bool | None:
+    for stage in ahead:
+        if stage.is_move:
+            return None
+        if stage.do.startswith('payload_'):
+            return stage.do == 'payload_part'
+    return None
+
+
+def _is_part_expected(ahead: Iterable[Stage]) -> bool:
+    acts = (stage.do for stage in ahead if stage.do in ('expect_part', 'open', 'close'))
+    return next(acts, '') == 'expect_part'
