@@ -10,6 +10,7 @@ the independent arm.
 import numpy as np
 import pytest
 from independent_arm import frames
+from obedient_robot import robot_payload
 
 from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.record import Record
@@ -150,23 +151,22 @@ def test_a_grip_ends_on_the_input_else_after_its_time(feedback, level_from, ends
 
 
 def test_the_payload_is_set_when_the_part_is_felt_and_confirmed_before_the_grip_ends():
-    gripper, payload = Gripper(GripperSettings(), 24), SetPayload(0.5, (0.0, 0.0, 0.0))
-    ends = []
+    gripper, payload = Gripper(GripperSettings(), 24), robot_payload()
 
     def grip():
         yield from gripper.begin_closing()
-        ends.append((yield from gripper.await_fingers(payload)))
+        yield from payload.set_during(gripper, with_part=True)
 
     job, t, pin, reply, sent = Job('grip', grip()), 0.0, False, None, None
     while not job.is_done and t < 5.0:
         command = job.tick(Observation(t, HOME, {16: t > 0.2}, {16: pin}, 24, '', reply))
         if isinstance(command, SetOutput):
             pin, reply = command.state, DONE
-        elif command is payload:
+        elif isinstance(command, SetPayload):
             sent, reply = t, None
         if sent is not None and t > sent + 0.5:
             reply = DONE
         t += TICK
-    assert ends == [True] and job.error == ''
+    assert payload.confirmed_early is True and job.error == ''
     assert sent == pytest.approx(0.2, abs=2 * TICK)
     assert t > sent + 0.5

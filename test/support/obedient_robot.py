@@ -16,6 +16,7 @@ from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Compute, Observation, RunMotion, SetOutput, SetToolVoltage
 from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.payload import RobotPayload
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.run import CycleRun
 
@@ -33,6 +34,11 @@ def cycle_planner():
     )
     planner = MotionPlanner(MODEL, motion, SCENE)
     return CyclePlanner(planner, TaskSettings(), load_cycle(CONFIG / 'cycle.yaml'), ORIGIN)
+
+
+def robot_payload():
+    part = TaskSettings().part_load(SCENE.tool)
+    return RobotPayload(lambda: SCENE, (0.0, (0.0, 0.0, 0.0)), lambda: part)
 
 
 @dataclass

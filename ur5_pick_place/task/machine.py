@@ -19,8 +19,8 @@ from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
+from ur5_pick_place.task.grippers.signals import Stable
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
-from ur5_pick_place.task.part_watch import PartWatch
 from ur5_pick_place.task.pattern import PATTERNED
 from ur5_pick_place.task.plan import SAME_POSE_IN_VAIN, CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
@@ -33,6 +33,7 @@ Poses = Mapping[str, TaughtPose]
 RUN = 'run'
 """The job that carries out a plan."""
 _IDLE_TICKS = 3  # of which one is observed without a job, to save the processor's time
+_UNSEEN = 0.3  # [s] without an observation, in which a part may have come or gone
 PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
 
 
@@ -93,7 +94,7 @@ class Machine:
         self.stop_reason = ''
         self.is_in_freedrive = False
         self._is_part_known = False
-        self._watch = PartWatch(run.gripper)
+        self._part_held = Stable(_UNSEEN)
         self._idle_ticks = 0
         self._is_carried: bool | None = None  # as last sent to the planner; None = nothing was
         self.stops = 0
@@ -314,7 +315,7 @@ class Machine:
         seen, was_known = self._observe(), self._is_part_known
         try:
             self._is_part_known = was_known or self._run.gripper.is_known(seen)
-            is_held = self._watch.update(seen)
+            is_held = self._part_held.update(seen.t, self._run.gripper.proves(seen))
             if not was_known and self._run.gripper.counts_as_holding(seen):
                 self._emit(events.PART_IN_HAND)  # the next job treats it as carried, and emits too
                 self._send_carried(True)

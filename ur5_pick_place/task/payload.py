@@ -7,8 +7,8 @@ import numpy as np
 
 from ur5_pick_place.planning.scene.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT
-from ur5_pick_place.task.job import Command, SetPayload, Steps, end, perform
+from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT, Gripper
+from ur5_pick_place.task.job import SetPayload, Steps, both, perform
 
 
 def _payload_of(
@@ -86,8 +86,9 @@ class RobotPayload:
 
     def set(self, with_part: bool) -> Steps[None]:
         """Set the payload, and wait for the robot to confirm it."""
-        self._expect(with_part)
-        yield from perform(self._command(with_part), ANSWER_TIMEOUT)
+        self.wanted, self.confirmed = with_part, None  # as the job may end before
+        part = self._part() if with_part else None
+        yield from perform(_payload_of(self._scene(), self._tool, part), ANSWER_TIMEOUT)
         self.confirmed = with_part
 
     def set_in_stage(self, with_part: bool) -> Steps[None]:
@@ -98,39 +99,26 @@ class RobotPayload:
             yield from self.set(with_part)
         self.confirmed_early = None
 
-    def set_during(
-        self, wait: Callable[[Command | None], Steps[bool]], with_part: bool | None
-    ) -> Steps[None]:
+    def set_during(self, gripper: Gripper, with_part: bool | None) -> Steps[None]:
         """
-        Wait for the fingers by `wait`, and set the payload meanwhile; None = it is not set.
+        Wait for the fingers, and set the payload as soon as the grip is known; None = not at all.
 
-        That is early enough: the table carries the part until the arm lifts it.
+        That is early enough: until the arm lifts the part, it rests at its place.
 
         """
-        command = None if with_part is None else self._command(with_part)
-        was_issued = yield from self._record_request(wait(command), command, with_part)
-        self.confirmed_early = with_part if was_issued else None
-        if was_issued:
-            self.confirmed = with_part
+        self.confirmed_early = None
+        is_waiting = True
 
-    def _record_request(
-        self, steps: Steps[bool], command: SetPayload | None, with_part: bool | None
-    ) -> Steps[bool]:
-        """Run `steps`; record the payload as requested when they issue `command`."""
-        try:
-            issued = next(steps)
-            while True:
-                if command is not None and issued is command:
-                    self._expect(with_part)
-                issued = steps.send((yield issued))
-        except StopIteration as ended:
-            return bool(ended.value)
-        finally:
-            end(steps)
+        def fingers() -> Steps[None]:
+            nonlocal is_waiting
+            yield from gripper.await_fingers()
+            is_waiting = False
 
-    def _expect(self, with_part: bool | None) -> None:
-        # Unknown until it is confirmed, as the job may end before.
-        self.wanted, self.confirmed = with_part, None
+        def payload() -> Steps[None]:
+            while is_waiting and not gripper.is_grip_known:
+                yield None
+            if gripper.is_grip_known and with_part is not None:
+                yield from self.set(with_part)
+                self.confirmed_early = with_part
 
-    def _command(self, with_part: bool) -> SetPayload:
-        return _payload_of(self._scene(), self._tool, self._part() if with_part else None)
+        yield from both(fingers(), payload())

@@ -147,7 +147,7 @@ class CycleRun:
             raise
         if falls_at_once:
             yield from perform(Carry(None))
-        yield from self.payload.set_during(self.gripper.await_fingers, payload)
+        yield from self.payload.set_during(self.gripper, payload)
         if not falls_at_once:
             self.is_carrying = False
             yield from perform(Carry(None))
@@ -253,7 +253,7 @@ class CycleRun:
         yield from self._check_empty()
         yield from self.gripper.begin_closing()
         yield from perform(Carry(self.part))
-        yield from self.payload.set_during(self.gripper.await_fingers, step.payload)
+        yield from self.payload.set_during(self.gripper, step.payload)
         seen = yield OBSERVE_NOW
         is_unseen = self.gripper.part_signal(seen) is None and step.after.is_at_part
         if self.gripper.part_signal(seen) or (is_unseen and self.gripper.counts_as_holding(seen)):

@@ -9,18 +9,11 @@ from ur5_pick_place.settings import check_ros_name, setting
 from ur5_pick_place.task.grippers.base import (
     NO_FEEDBACK,
     SERVICE_TIMEOUT,
-    ConcurrentCommand,
     Gripper,
     GripperSettings,
-    PartSignal,
 )
-from ur5_pick_place.task.job import (
-    Command,
-    GripperReport,
-    MoveGripper,
-    Observation,
-    Steps,
-)
+from ur5_pick_place.task.grippers.signals import PartSignal
+from ur5_pick_place.task.job import GripperReport, MoveGripper, Observation, Steps
 
 GRIPPER_COMMAND, PARALLEL = 'gripper_command', 'parallel_gripper_command'
 _KNOWN_WITHIN = 1.0  # [s] in which the joint of a gripper at rest must show whether it holds
@@ -154,22 +147,15 @@ class ActionGripper(Gripper):
         """Send the goal and wait until it is accepted."""
         yield from self._send(self.settings.open_position)
 
-    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
-        """Wait for the result; `command` is issued once it is there, unless a grasp missed."""
-        concurrent, seen = ConcurrentCommand(command), (yield None)
+    def await_fingers(self) -> Steps[None]:
+        """Wait for the result; the grip is then known, unless it missed."""
+        seen = yield None
         while not self._has_ended(seen):
             seen = yield None
-        if seen.gripper.report and self._is_to_close(seen.gripper.report):
-            if self.settings.grip_feedback != NO_FEEDBACK:
-                seen = yield from self._await_level()
-            if self.part_signal(seen) is False:
-                return False
-        seen = yield concurrent.issue(seen.t)
-        while not concurrent.is_answered:
-            concurrent.check_answer(seen)
-            if not concurrent.is_answered:
-                seen = yield None
-        return concurrent.was_issued
+        is_closed = bool(seen.gripper.report and self._is_to_close(seen.gripper.report))
+        if is_closed and self.settings.grip_feedback != NO_FEEDBACK:
+            seen = yield from self._await_level()
+        self.is_grip_known = not is_closed or self.part_signal(seen) is not False
 
     def opens_in(self, seen: Observation) -> float:
         """Return infinity until the action has reached `open_position`, then 0."""
@@ -266,7 +252,7 @@ class ActionGripper(Gripper):
         return self.settings.gripper_action
 
     def _send(self, position: float) -> Steps[None]:
-        self._target, self._signal = None, self.signal()
+        self._target, self._signal, self.is_grip_known = None, self.signal(), False
         seen = yield MoveGripper(position, self.settings.max_effort, SERVICE_TIMEOUT)
         deadline = seen.t + SERVICE_TIMEOUT
         while seen.reply is None:

@@ -1,25 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of a gripper, and what every kind of gripper needs."""
 
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.job import (
-    Command,
-    Observation,
-    SetToolVoltage,
-    Steps,
-    perform,
-)
+from ur5_pick_place.task.grippers.signals import PartSignal
+from ur5_pick_place.task.job import Observation, SetToolVoltage, Steps, perform
 
 TOOL_INPUT, NO_FEEDBACK = 'tool_input', 'none'
-SETTLING = 0.1
-"""How long the signal of a part must be stable to count [s]."""
-_BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip causes one
 ANSWER_TIMEOUT = 5.0
 """Timeout for setting the payload [s]; the driver waits until the robot reports it."""
 SERVICE_TIMEOUT = 2.0
@@ -65,6 +56,10 @@ class Gripper(ABC):
     ----------
     fingers_done_at : float
         When the gripper should have opened or closed [s].
+    is_grip_known : bool
+        Whether it has shown, since it was last commanded, that a part is gripped or released: the
+        payload may then be set, while the fingers may still move. Never set by a kind that cannot
+        tell; the payload then waits for its own stage.
 
     """
 
@@ -82,6 +77,7 @@ class Gripper(ABC):
         self.settings: Any = settings
         self._signal = self.signal()
         self.fingers_done_at = 0.0
+        self.is_grip_known = False
 
     # -- what each kind does its own way --------------------------------------------------------
 
@@ -104,21 +100,8 @@ class Gripper(ABC):
         """
 
     @abstractmethod
-    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
-        """
-        Wait until the gripper has opened or closed.
-
-        Parameters
-        ----------
-        command : Command, optional
-            Issued during the wait, as soon as it is known whether a part is held.
-
-        Returns
-        -------
-        bool
-            Whether `command` was issued.
-
-        """
+    def await_fingers(self) -> Steps[None]:
+        """Wait until the gripper has opened or closed."""
 
     @abstractmethod
     def expect_part(self) -> Steps[None]:
@@ -157,6 +140,15 @@ class Gripper(ABC):
     def silence(self, seen: Observation) -> str:
         """Return why nothing shows any more whether a part is held; '' if something does."""
         return ''
+
+    def proves(self, seen: Observation) -> bool | None:
+        """Return whether a part is held; None if anything about the gripper is in doubt."""
+        holds = self.part_signal(seen)
+        if holds:
+            return True if self.is_closed(seen) else None
+        # Pins may be out of date during a stop, and an input without supply shows no part.
+        is_sure = not seen.stop_reason and self.is_known(seen) and self.is_supplied(seen)
+        return False if holds is False and is_sure else None
 
     def counts_as_holding(self, seen: Observation) -> bool:
         """
@@ -220,7 +212,7 @@ class Gripper(ABC):
         """Return the time [s] until the gripper, which is opening, will be open."""
         return self.fingers_done_at - seen.t
 
-    def signal(self) -> 'PartSignal':
+    def signal(self) -> PartSignal:
         """Return a new debounced view of `part_signal`."""
         return PartSignal('the signal of the gripper')
 
@@ -235,97 +227,3 @@ class Gripper(ABC):
                 f'tool voltage is {seen.tool_voltage} V, not {self.voltage} V: call '
                 '~/init_gripper first'
             )
-
-
-class PartSignal:
-    """
-    Whether a part is held, debounced.
-
-    Parameters
-    ----------
-    source : str
-        What shows it, for errors.
-
-    Attributes
-    ----------
-    since : float
-        Time of the last change [s].
-
-    """
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._level: bool | None = None
-        self._latest = -math.inf
-        self.since = 0.0
-        self._changes: list[float] = []
-
-    def update(self, t: float, level: bool | None) -> bool | None:
-        """
-        Take the level at time `t` [s] and return it once it is stable, else None.
-
-        Raises
-        ------
-        ExecutionError
-            It changes too often.
-
-        """
-        if level != self._level:
-            if None not in (self._level, level):  # from or to unknown is no bounce
-                self._changes = [past for past in self._changes if past > t - _BOUNCE_TIME] + [t]
-            self._level, self.since = level, t
-        elif t - self._latest > SETTLING:  # not sampled since: it may have changed
-            self.since = t
-        self._latest = t
-        if len(self._changes) >= _BOUNCES:
-            raise ExecutionError(
-                f'{self._source} bounces: {len(self._changes)} changes within '
-                f'{_BOUNCE_TIME} s; check the part-present sensor and its wiring'
-            )
-        return level if t - self.since >= SETTLING else None
-
-
-class ConcurrentCommand:
-    """
-    A command that is issued and answered during another wait.
-
-    Parameters
-    ----------
-    command : Command or None
-
-    """
-
-    def __init__(self, command: Command | None) -> None:
-        self._command, self._issued = command, math.inf
-        self.is_answered = True
-        """Whether no answer is outstanding."""
-
-    @property
-    def was_issued(self) -> bool:
-        """Whether the command was issued."""
-        return self._issued < math.inf
-
-    def issue(self, t: float) -> Command | None:
-        """Return the command at its first call, at time `t` [s]; None later."""
-        if self._command is None or self.was_issued:
-            return None
-        self._issued, self.is_answered = t, False
-        return self._command
-
-    def check_answer(self, seen: Observation) -> None:
-        """
-        Take an observation.
-
-        Raises
-        ------
-        ExecutionError
-            The command failed, or was not answered in time.
-
-        """
-        if self.is_answered:
-            return
-        if seen.reply is not None and not seen.reply.ok:
-            raise ExecutionError(seen.reply.reason)
-        if seen.reply is None and seen.t > self._issued + ANSWER_TIMEOUT:
-            raise ExecutionError(f'{self._command} was not answered within {ANSWER_TIMEOUT} s')
-        self.is_answered = seen.reply is not None

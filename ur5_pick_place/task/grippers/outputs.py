@@ -10,14 +10,12 @@ from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PIN_0, TOOL_PINS
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task.grippers.base import (
     SERVICE_TIMEOUT,
-    SETTLING,
     TOOL_INPUT,
-    ConcurrentCommand,
     Gripper,
     GripperSettings,
-    PartSignal,
 )
-from ur5_pick_place.task.job import OBSERVE_NOW, Command, Observation, SetOutput, Steps, perform
+from ur5_pick_place.task.grippers.signals import SETTLING, PartSignal
+from ur5_pick_place.task.job import OBSERVE_NOW, Observation, SetOutput, Steps, perform
 
 LAST_PIN = DIGITAL_PINS - 1
 _TOOL_PINS = ', '.join(map(str, TOOL_PINS))
@@ -96,21 +94,21 @@ class OutputGripper(Gripper):
         """
         yield from self._switch(False, self.opening_time, is_holding)
 
-    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
+    def await_fingers(self) -> Steps[None]:
         """
         Wait until the part-present input has changed, else until `fingers_done_at`.
 
-        The command is issued when the input has changed, or immediately if there is no input.
+        The grip counts as known when the input has changed, or at once if there is no input.
 
         """
-        concurrent, seen = ConcurrentCommand(command), (yield OBSERVE_NOW)
+        seen = yield OBSERVE_NOW
         while True:
             level = self.part_signal(seen)
             has_changed = self._signal.update(seen.t, level) is self._closes and self._is_shown
-            concurrent.check_answer(seen)
-            if concurrent.is_answered and (has_changed or seen.t >= self.fingers_done_at):
-                return concurrent.was_issued
-            seen = yield concurrent.issue(seen.t) if level in (self._closes, None) else None
+            self.is_grip_known |= level in (self._closes, None)
+            if has_changed or seen.t >= self.fingers_done_at:
+                return
+            seen = yield None
 
     def expect_part(self) -> Steps[None]:
         """
@@ -180,6 +178,7 @@ class OutputGripper(Gripper):
 
     def _switch(self, is_closed: bool, travel_time: float, is_shown: bool) -> Steps[None]:
         """Switch the pins; `is_shown` = the part-present input will show when it is done."""
+        self.is_grip_known = False
         for pin, state in self.outputs(is_closed):
             seen = yield from self._set(pin, state)
         self._closes, self._is_shown = is_closed, is_shown

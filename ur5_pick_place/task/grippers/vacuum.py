@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task.grippers.outputs import LAST_PIN, OutputGripper, OutputSettings
-from ur5_pick_place.task.job import Command, Steps
+from ur5_pick_place.task.job import Steps
 
 
 @dataclass(frozen=True)
@@ -69,13 +69,12 @@ class VacuumGripper(OutputGripper):
             seen = yield from self._set(self.settings.blow_pin, True)
             self.fingers_done_at = seen.t + self.opening_time
 
-    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
+    def await_fingers(self) -> Steps[None]:
         """Wait as `OutputGripper`; a release takes its whole time, and the blow-off ends here."""
-        was_issued = yield from super().await_fingers(command)
+        yield from super().await_fingers()
         if self._closes:
-            return was_issued
+            return
         while (yield None).t < self.fingers_done_at:
             pass
         if self.settings.blow_pin >= 0:
             yield from self._set(self.settings.blow_pin, False)
-        return was_issued
