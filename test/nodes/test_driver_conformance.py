@@ -2,11 +2,10 @@
 """
 To a client the simulated cell is the UR driver: its interface, through real rclpy and DDS.
 
-How goals begin and end is in `test_driver_goals.py`.
+How the driver behaves behind it is in `test/unit/sim`.
 
 """
 
-import math
 import signal
 
 import numpy as np
@@ -17,27 +16,26 @@ pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
 from control_msgs.msg import JointTrajectoryControllerState
 from control_msgs.srv import QueryTrajectoryState
-from controller_manager_msgs.srv import ListControllers, SwitchController
-from driver_client import IO, JOINT_NAMES, SCALED, SHUTDOWN, DriverProcess, goal, rest
-from geometry_msgs.msg import PoseStamped
-from independent_arm import URDF_POSES
+from controller_manager_msgs.srv import ListControllers
+from driver_client import IO, JOINT_NAMES, SCALED, SHUTDOWN, DriverProcess, goal, point, rest
 from lone_driver import FREEDRIVE, REACHED, THERE, UNSCALED, VELOCITY, states
 from lone_driver import cell as cell
 from lone_driver import driver as driver
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64MultiArray
+from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
 from ur_dashboard_msgs import srv as dashboard_srv
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
-from ur_msgs.msg import Analog, ToolDataMsg
+from ur_msgs.msg import Analog
 from ur_msgs.srv import SetAnalogOutput, SetPayload
 
-from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.kinematics import HOME
 
 pytestmark = pytest.mark.nodes
+OFF_PATH = ('aborted', -4, 'Aborted due to path tolerance violation')
 
 
 def _seconds(duration):
@@ -147,6 +145,70 @@ def test_controller_state_and_query_tell_the_reference(cell):
     assert not inactive
 
 
+# -- goals --------------------------------------------------------------------------------------
+
+
+def test_a_goal_is_reached_in_its_time_and_feeds_back_at_20_hz(cell):
+    heard, order = [], [5, 3, 1, 0, 2, 4]
+    handle = cell.send(
+        goal(
+            rest((HOME + (THERE - HOME) / 2)[order], 0.5),
+            rest(THERE[order], 1.0),
+            names=[JOINT_NAMES[i] for i in order],
+            goal=0.001,
+            goal_time=1.0,
+        ),
+        feedback=lambda m: heard.append(m.feedback),
+    )
+    assert cell.result(handle) == REACHED
+    assert 14 <= len(heard) <= 24
+    assert _seconds(heard[-1].actual.time_from_start) == pytest.approx(1.05, abs=0.2)
+    cell.run(0.1)
+    assert cell.q == pytest.approx(THERE, abs=1.1e-3)
+    assert all(list(m.joint_names) == list(JOINT_NAMES) for m in heard)
+    index = [m.index for m in heard]
+    assert index == sorted(index) and {0, 1} <= set(index)
+    middle = heard[len(heard) // 2]
+    error = np.array(middle.desired.positions) - np.array(middle.actual.positions)
+    assert middle.error.positions == pytest.approx(error)
+
+
+def test_rejected_goals_leave_the_running_one_alone(cell):
+    running = cell.send(goal(rest(THERE, 1.0)))
+    cell.run(0.3)
+    for bad in (
+        goal(),
+        goal(rest(THERE, 1.0), names=JOINT_NAMES[:5]),
+        goal(rest(THERE, 1.0), stamp=cell.time - 5.0),
+        goal(point(THERE, 1.0, velocities=[0.0] * 6, accelerations=[0.0] * 7)),
+        goal(point(THERE, 1.0, effort=[1.0] * 6)),
+    ):
+        assert not cell.send(bad).accepted
+    assert not cell.send(goal(rest(THERE, 1.0)), UNSCALED).accepted
+    assert cell.result(running) == REACHED
+
+
+def test_a_micrometre_path_tolerance_aborts_and_the_arm_holds(cell):
+    assert cell.result(cell.send(goal(rest(THERE, 1.0), path=1e-6))) == OFF_PATH
+    cell.run(0.3)
+    held = cell.q
+    cell.run(0.5)
+    assert cell.q == pytest.approx(held, abs=1e-4)
+
+
+def test_a_cancelled_goal_ends_with_code_zero_and_the_arm_stands(cell):
+    handle = cell.send(goal(rest(THERE, 1.5)))
+    cell.run(0.7)
+    before = cell.time
+    assert cell.wait(handle.cancel_goal_async(), 'cancel').return_code == 0
+    assert cell.result(handle) == ('canceled', 0, '')
+    assert cell.time - before < 0.3
+    cell.run(0.3)
+    assert abs(cell.qd).max() < 1e-3
+    assert 0.1 < (cell.q[0] - HOME[0]) / (THERE[0] - HOME[0]) < 0.9
+    assert cell.wait(handle.cancel_goal_async(), 'cancel').return_code == 3
+
+
 # -- pins, supply, payload ----------------------------------------------------------------------
 
 
@@ -157,61 +219,17 @@ def test_an_output_is_confirmed_by_io_states_not_by_the_answer(cell, pin):
         cell.until(lambda s=state: cell.output(pin) is s, f'pin {pin}')
 
 
-def test_a_pin_changes_after_the_answer(cell):
-    before = cell.time
-    assert cell.set_io(1, 3, 1.0)
-    cell.until(lambda: cell.output(3), 'pin 3')
-    changed = next(t for t, m in cell.io if t >= before and m.digital_out_states[3].state)
-    assert 0.05 <= changed - before <= 0.2
-    assert cell.set_io(1, 3, 0.0)
-
-
-@pytest.mark.parametrize(
-    ('fun', 'pin', 'state'),
-    [(1, -1, 1), (1, 18, 1), (2, 0, 1), (3, 0, 1.5), (3, 3, 0.5), (4, 0, 5), (9, 0, 1)],
-)
-def test_what_set_io_cannot_do_is_refused(cell, fun, pin, state):
-    assert not cell.set_io(fun, pin, state)
-
-
-def test_tool_voltage_shows_in_tool_data_and_its_loss_drops_the_tool_outputs(cell):
-    tool = cell.collect(ToolDataMsg, f'{IO}/tool_data', 10)
-    assert cell.set_io(4, 0, 24)
-    cell.until(lambda: tool and tool[-1].tool_output_voltage == 24, '24 V')
-    assert cell.set_io(1, 16, 1)
-    cell.until(lambda: cell.output(16), 'tool output 0')
-    assert cell.set_io(4, 0, 0)
-    cell.until(lambda: tool[-1].tool_output_voltage == 0, '0 V')
-    cell.until(lambda: not cell.output(16), 'tool output 0 to drop')
-
-
-def test_the_gripper_closes_on_tool_output_0_and_reports_no_part_where_there_is_none(cell):
-    fingers = cell.collect(JointState, 'sim_driver/finger_states', 10)
-    assert cell.set_io(4, 0, 24) and cell.set_io(1, 16, 1)
-    cell.until(lambda: fingers and min(fingers[-1].position) > 0.03, 'the fingers to close')
-    assert not cell.io[-1][1].digital_in_states[16].state
-    assert cell.set_io(1, 16, 0)
-    cell.until(lambda: max(fingers[-1].position) < 0.001, 'the fingers to open')
-    assert cell.set_io(4, 0, 0)
-
-
-def test_analog_outputs_show_domain_and_fraction(cell):
+def test_each_other_service_of_pins_passes_on_its_request_and_its_answer(cell):
     name = f'{IO}/set_analog_output'
     good = Analog(pin=1, domain=Analog.CURRENT, state=0.25)
     assert cell.call(SetAnalogOutput, name, data=good).success
     assert not cell.call(SetAnalogOutput, name, data=Analog(pin=2, state=0.25)).success
     cell.until(lambda: cell.io[-1][1].analog_out_states[1].state == 0.25, 'analog output 1')
     assert cell.io[-1][1].analog_out_states[1].domain == Analog.CURRENT
-    assert cell.set_io(3, 1, 0.0)
-
-
-def test_a_payload_is_taken_and_a_sensor_that_is_not_there_refused(cell):
-    request = SetPayload.Request(mass=0.08)
-    request.center_of_gravity.z = 0.145
-    assert cell.call(SetPayload, f'{IO}/set_payload', request).success
+    assert cell.set_io(3, 1, 0.0) and not cell.set_io(1, 18, 1)
+    assert cell.call(SetPayload, f'{IO}/set_payload', mass=0.08).success
     assert not cell.call(SetPayload, f'{IO}/set_payload', mass=-1.0).success
-    answer = cell.call(Trigger, f'{IO}/zero_ftsensor')
-    assert not answer.success and answer.message == ''
+    assert not cell.call(Trigger, f'{IO}/zero_ftsensor').success, 'a CB3 has no such sensor'
 
 
 def test_the_dashboard_tells_what_a_cb3_tells(cell):
@@ -244,75 +262,15 @@ def test_controllers_are_listed_with_one_motion_controller_active(cell):
         SCALED,
     }
     assert {UNSCALED, VELOCITY, FREEDRIVE} <= set(found)
-
-
-def test_a_second_motion_controller_is_refused(cell):
-    answer = cell.switch(on=[VELOCITY])
-    assert not answer.ok and VELOCITY in answer.message
-    assert not cell.switch(on=['nonsense']).ok
-    assert not cell.switch(on=[SCALED]).ok
-    assert cell.switch(on=[SCALED], strictness=SwitchController.Request.BEST_EFFORT).ok
-    assert states(cell)[SCALED] == 'active' and states(cell)[VELOCITY] == 'inactive'
-
-
-def test_a_velocity_is_held_until_the_controller_is_switched_off(cell):
-    publisher = cell.node.create_publisher(Float64MultiArray, f'{VELOCITY}/commands', 10)
-    cell.until(lambda: publisher.get_subscription_count(), 'the topic')
-    publisher.publish(Float64MultiArray(data=[0.5] * 6))  # lost: not active yet
-    cell.run(0.3)
-    assert cell.switch(on=[VELOCITY], off=[SCALED]).ok
-    cell.run(0.3)
-    assert abs(cell.qd).max() < 1e-3
-    publisher.publish(Float64MultiArray(data=[0.2, 0.0, 0.0, 0.0, 0.0, -0.2]))
-    cell.run(0.5)
-    publisher.publish(Float64MultiArray(data=[math.nan] * 6))
-    publisher.publish(Float64MultiArray(data=[1.0]))
-    cell.run(0.3)
-    assert cell.qd == pytest.approx([0.2, 0, 0, 0, 0, -0.2], abs=0.01)
-    assert cell.switch(on=[SCALED], off=[VELOCITY]).ok
-    cell.run(0.3)
-    assert abs(cell.qd).max() < 1e-3
-
-
-def claims(cell):
-    found = cell.call(ListControllers, 'controller_manager/list_controllers').controller
-    return {c.name: list(c.claimed_interfaces) for c in found if c.claimed_interfaces}
-
-
-def test_freedrive_lasts_while_it_is_asked_for(cell):
-    publisher = cell.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
-    cell.until(lambda: publisher.get_subscription_count(), 'the topic')
+    assert not cell.switch(on=[VELOCITY]).ok, 'a second one'
     assert cell.switch(on=[FREEDRIVE], off=[SCALED]).ok
-    assert claims(cell) == {
-        FREEDRIVE: [f'freedrive_mode/{name}' for name in ('async_success', 'enable', 'abort')]
-    }
-    publisher.publish(Bool(data=True))
-    cell.run(0.5)
-    assert cell.q == pytest.approx(HOME, abs=0.01)  # gravity is compensated
-    assert not cell.send(goal(rest(THERE, 1.0))).accepted
-    publisher.publish(Bool(data=False))
+    listed = cell.call(ListControllers, 'controller_manager/list_controllers').controller
+    (claimed,) = [c.claimed_interfaces for c in listed if c.claimed_interfaces]
+    assert claimed == [f'freedrive_mode/{name}' for name in ('async_success', 'enable', 'abort')]
     assert cell.switch(on=[SCALED], off=[FREEDRIVE]).ok
-    assert cell.result(cell.send(goal(rest(HOME, 1.0)))) == REACHED
 
 
 # -- frames and truth ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(('q', 'position', 'quat_xyzw'), URDF_POSES[1:])
-def test_tf_puts_tool0_where_the_robot_description_does(cell, q, position, quat_xyzw):
-    """The first of them, all zero, lies in the table; test_arm_frames has it."""
-    tf2_ros = pytest.importorskip('tf2_ros')
-    from rclpy.time import Time
-
-    buffer = tf2_ros.Buffer()
-    listener = tf2_ros.TransformListener(buffer, cell.node)
-    cell.move(np.array(q, dtype=float), duration=1.5)
-    cell.run(0.2)
-    found = buffer.lookup_transform('base_link', 'tool0', Time()).transform
-    listener.unregister()
-    p, r = found.translation, found.rotation
-    assert (p.x, p.y, p.z) == pytest.approx(position, abs=2e-3)
-    assert abs(np.dot((r.x, r.y, r.z, r.w), quat_xyzw)) == pytest.approx(1.0, abs=1e-5)
 
 
 def test_tf_is_the_drivers_tree(cell):
@@ -335,43 +293,6 @@ def test_tf_is_the_drivers_tree(cell):
         ('flange', 'tool0'),
     } <= edges
     assert len(edges) == 12
-
-
-def test_the_part_is_where_it_is_put(cell):
-    poses = cell.collect(PoseStamped, 'sim_driver/part_pose', 10)
-    publisher = cell.node.create_publisher(PoseStamped, 'sim_driver/place_part', 10)
-    cell.until(lambda: publisher.get_subscription_count() and poses, 'the topics')
-    spot = PoseStamped()
-    spot.pose.position.x, spot.pose.position.y, spot.pose.position.z = 0.4, 0.25, 0.0225
-    spot.pose.orientation.z = math.sin(0.3)
-    spot.pose.orientation.w = math.cos(0.3)
-    publisher.publish(spot)
-    cell.run(0.5)
-    pose = poses[-1].pose
-    assert poses[-1].header.frame_id == 'base_link'
-    assert (pose.position.x, pose.position.y) == pytest.approx((0.4, 0.25), abs=1e-3)
-    assert 2 * math.atan2(pose.orientation.z, pose.orientation.w) == pytest.approx(0.6, abs=0.01)
-
-
-def test_a_part_is_gripped_and_reported_on_the_tool_input(cell):
-    """Put the cube between the fingers in the air and close: the switch on input 16 tells."""
-    publisher = cell.node.create_publisher(PoseStamped, 'sim_driver/place_part', 10)
-    cell.until(lambda: publisher.get_subscription_count(), 'the topic')
-    T = np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(load_model('ur5'), cell.q)
-    tcp = T[:3, 3] + 0.145 * T[:3, 2]
-    spot = PoseStamped()
-    spot.pose.position.x, spot.pose.position.y, spot.pose.position.z = (float(v) for v in tcp)
-    assert cell.set_io(4, 0, 24) and cell.set_io(1, 16, 1)
-    cell.until(lambda: cell.output(16), 'the command to close')
-    start = cell.time
-    while not cell.io[-1][1].digital_in_states[16].state:
-        assert cell.time - start < 2.0, 'the part is not reported'
-        if cell.time - start < 0.3:  # hold it there until the fingers are closed
-            publisher.publish(spot)
-        cell.run(0.016)
-    assert cell.set_io(1, 16, 0)
-    cell.until(lambda: not cell.io[-1][1].digital_in_states[16].state, 'the part to be let go')
-    assert cell.set_io(4, 0, 0)
 
 
 # -- the process --------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from lone_driver import driver as driver
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
-from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.sim.faults import FAULTS, LATENCY
@@ -55,60 +54,6 @@ def test_there_is_a_service_for_every_fault_and_it_tells_what_happened(cell):
     assert 'not injected' in clear(cell, 'io_states_silent')
 
 
-def test_a_protective_stop_is_cleared_when_the_robot_allows_it(cell):
-    modes = cell.collect(SafetyMode, f'{IO}/safety_mode')
-    inject(cell, 'protective_stop')
-    cell.until(lambda: modes and modes[-1].mode == SafetyMode.PROTECTIVE_STOP, 'the stop')
-    refusal = cell.call(Trigger, 'sim_driver/clear_faults')
-    assert not refusal.success and 'until 5s after' in refusal.message
-    cell.run(5.1)
-    assert cell.call(Trigger, 'sim_driver/clear_faults').success
-    cell.until(lambda: modes[-1].mode == SafetyMode.NORMAL, 'its end')
-    assert cell.dashboard('play').success
-
-
-def test_after_an_emergency_stop_the_way_back_is_release_power_brakes_play(cell):
-    safety = cell.collect(SafetyMode, f'{IO}/safety_mode')
-    power = cell.collect(RobotMode, f'{IO}/robot_mode')
-    handle = cell.send(goal(rest(THERE, 1.0)))
-    cell.run(0.4)
-    inject(cell, 'emergency_stop')
-    cell.until(lambda: safety and safety[-1].mode == SafetyMode.ROBOT_EMERGENCY_STOP, 'stop')
-    cell.until(lambda: power and power[-1].mode == RobotMode.POWER_OFF, 'power off')
-    cell.run(0.3)
-    stopped = cell.look()
-    cell.run(1.0)
-    assert cell.q == pytest.approx(stopped, abs=1e-4)
-    assert not cell.dashboard('power_on').success
-    clear(cell, 'emergency_stop')
-    assert not cell.dashboard('play').success
-    assert cell.dashboard('brake_release').success
-    cell.until(lambda: power[-1].mode == RobotMode.RUNNING, 'brakes released')
-    assert cell.q == pytest.approx(stopped, abs=1e-4)
-    assert cell.dashboard('play').success
-    assert cell.result(handle)[0] == 'succeeded'
-
-
-def test_joint_states_freeze_while_the_arm_moves(cell):
-    handle = cell.send(goal(rest(THERE, 1.0)))
-    inject(cell, 'joint_states_frozen')
-    frozen = cell.look()
-    assert cell.result(handle)[0] == 'succeeded'
-    assert np.array_equal(cell.q, frozen) and abs(frozen - THERE).max() > 0.05
-    clear(cell, 'joint_states_frozen')
-    cell.run(0.1)
-    assert cell.q == pytest.approx(THERE, abs=1e-2)
-
-
-def test_joint_states_with_nan_are_told_and_kill_nothing(cell):
-    inject(cell, 'joint_states_nan')
-    cell.run(0.3)
-    assert np.isnan(cell.q).all()
-    clear(cell, 'joint_states_nan')
-    cell.run(0.1)
-    assert cell.q == pytest.approx(HOME, abs=1e-3)
-
-
 @pytest.mark.parametrize('name', ['joint_states_dropped', 'io_states_silent'])
 def test_a_silent_topic_is_silent_and_only_that(cell, name):
     clock = cell.collect(Clock, '/clock', 10)
@@ -144,13 +89,6 @@ def test_an_action_server_that_has_gone_leaves_the_motion_and_comes_back(cell):
     cell.move(HOME)
 
 
-def test_goals_are_rejected_and_then_not(cell):
-    inject(cell, 'goals_rejected')
-    assert not cell.send(goal(rest(THERE, 1.0))).accepted
-    clear(cell, 'goals_rejected')
-    cell.move(THERE)
-
-
 def test_a_slow_link_tells_late_and_is_told_late(cell):
     clock = cell.collect(Clock, '/clock', 10)
     inject(cell, 'link_latency')
@@ -173,15 +111,3 @@ def test_a_slow_link_tells_late_and_is_told_late(cell):
     clear(cell, 'link_latency')
     cell.run(0.3)
     assert cell.q == pytest.approx(THERE, abs=1e-3)
-
-
-def test_a_lossy_link_loses_joint_states_and_no_goals(cell):
-    """How many is judged in `test_faults.py`: a client that is late for them loses more."""
-    inject(cell, 'link_loss')
-    cell.look()
-    start = len(cell.joints)
-    for q in (THERE, HOME, THERE, HOME):
-        cell.move(q)
-    stamps = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in cell.joints[start:]]
-    share = (len(stamps) - 1) * CYCLE / (stamps[-1] - stamps[0])
-    assert share < 0.9

@@ -209,24 +209,6 @@ def test_a_paused_program_freezes_the_goal_and_resumes_on_a_ramp(driver, arm):
     assert goal.outcome.status == 'succeeded' and driver.robot.scaling == 1.0
 
 
-def test_a_protective_stop_freezes_until_unlocked_and_played(driver, arm):
-    goal = move(driver, HERE + 1.0)
-    run(driver, 0.4)
-    driver.robot.protective_stop()
-    run(driver, 1.0)
-    frozen = arm.q.copy()
-    assert driver.robot.safety is SafetyMode.PROTECTIVE_STOP
-    assert not driver.dashboard.play().success
-    assert 'until 5s' in driver.dashboard.unlock_protective_stop().text
-    run(driver, 4.5)
-    assert driver.dashboard.unlock_protective_stop().success
-    run(driver, 1.0)
-    assert arm.q == pytest.approx(frozen) and goal.outcome is None
-    assert driver.dashboard.play().success
-    run(driver, 3.0)
-    assert goal.outcome.status == 'succeeded'
-
-
 def test_the_end_of_the_program_deactivates_motion_and_its_start_brings_it_back(driver, arm):
     goal = move(driver, HERE + 1.0)
     run(driver, 0.4)
