@@ -2,14 +2,13 @@
 """
 Ten thousand requests, right and wrong, each get the right answer or the right error.
 
-The node's own callbacks are called, as its executor calls them; `test_ik_service.py` and
-`test_ik_service_refusals.py` go through DDS.
+The node's own callbacks are called, as its executor calls them; `test_ik_service.py` goes through
+DDS.
 
 """
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,8 +17,25 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from callbacks import at_once  # noqa: E402
-from ik_garbage import FOO, GARBAGE, NONE, NUMBERS, WORDS, Codes, Rng, ik_request  # noqa: E402
-from moveit_msgs.msg import MoveItErrorCodes, RobotState  # noqa: E402
+from geometry_msgs.msg import PoseStamped  # noqa: E402
+from ik_garbage import (  # noqa: E402
+    CONFIG,
+    FOO,
+    GARBAGE,
+    NONE,
+    NUMBERS,
+    UR5,
+    WORDS,
+    Codes,
+    Rng,
+    ik_request,
+)
+from moveit_msgs.msg import (  # noqa: E402
+    JointConstraint,
+    MoveItErrorCodes,
+    PositionIKRequest,
+    RobotState,
+)
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 
@@ -30,15 +46,12 @@ from ur5_pick_place.kinematics import (  # noqa: E402
     JOINT_NAMES,
     Solution,
     forward,
-    load_model,
+    inverse,
 )
 from ur5_pick_place.kinematics.transforms import exp_se3  # noqa: E402
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings  # noqa: E402
 from ur5_pick_place.nodes.ik_service.requests import IkRequests  # noqa: E402
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix  # noqa: E402
-
-CONFIG = Path(__file__).parents[2] / 'config'
-UR5 = load_model('ur5')
 
 
 @pytest.fixture(scope='module', params=[()])
@@ -122,6 +135,86 @@ def test_every_kind_of_garbage_gets_its_own_error(services: dict[str, Callable],
     check_solutions(services['compute_ik'](ik_request(T), GetPositionIK.Response()), T)
 
 
+def joint_constraint(name: str, **fields: float) -> Callable[[PositionIKRequest], None]:
+    constraint = JointConstraint(joint_name=name, **fields)
+    return lambda wish: wish.constraints.joint_constraints.append(constraint)
+
+
+@pytest.mark.parametrize(
+    ('spoil', 'words'),
+    [
+        (lambda w: setattr(w.pose_stamped.pose.position, 'x', np.nan), 'not finite'),
+        (lambda w: setattr(w.pose_stamped.header, 'frame_id', 'moon'), "frame 'moon'"),
+        (lambda w: setattr(w, 'ik_link_name', 'elbow'), "'elbow' is not known: use one of tool0"),
+        (lambda w: setattr(w, 'group_name', 'leg'), "'leg' is unknown: use ur_manipulator"),
+        (lambda w: setattr(w.constraints, 'name', 'up'), "branch 'up': must be one of left-up-"),
+        (lambda w: w.robot_state.joint_state.name.__setitem__(0, 'a'), 'shoulder_pan_joint'),
+        (lambda w: w.robot_state.joint_state.position.__setitem__(2, np.nan), 'elbow_joint is'),
+        (joint_constraint('knee'), "joint 'knee' is unknown: must be one of shoulder_pan"),
+        (joint_constraint('elbow_joint', position=np.nan), 'elbow_joint: position nan'),
+        (lambda w: w.pose_stamped_vector.append(PoseStamped()), 'this arm has one tip'),
+    ],
+)
+def test_a_refusal_names_what_is_wrong(services, spoil: Callable, words: str) -> None:
+    request = ik_request(forward(UR5, HOME))
+    spoil(request.ik_request)
+    for name in ('compute_ik', 'compute_ik_all'):
+        assert words in services[name](request, GetPositionIK.Response()).error_code.message
+
+
+def test_a_branch_can_be_asked_for_by_name(services: dict[str, Callable]) -> None:
+    q, ok = inverse(UR5, forward(UR5, HOME))
+    for k in np.flatnonzero(ok):
+        request = ik_request(forward(UR5, HOME))
+        request.ik_request.constraints.name = BRANCHES[k]
+        reply = services['compute_ik'](request, GetPositionIK.Response())
+        found = np.array(reply.solution.joint_state.position)
+        assert np.abs(np.sin((found - q[k]) / 2)).max() < 1e-9
+        assert reply.error_code.message == BRANCHES[k]
+
+
+def test_every_branch_comes_best_first_with_the_reasons_of_the_others(
+    services: dict[str, Callable],
+) -> None:
+    T = forward(UR5, np.deg2rad([10, -45, 0, 20, 30, 40]))
+    q, ok = inverse(UR5, T, HOME[5])
+    reply = services['compute_ik_all'](ik_request(T), GetPositionIK.Response())
+    check_solutions(reply, T)
+    names = [name.split('/') for name in reply.solution.joint_state.name]
+    branches = [branch for branch, _ in names[::6]]
+    assert sorted(branches) == sorted(BRANCHES[k] for k in np.flatnonzero(ok))
+    assert [joint for _, joint in names] == list(JOINT_NAMES) * len(branches)
+    joints = np.array(reply.solution.joint_state.position).reshape(-1, 6)
+    for branch, row in zip(branches, joints, strict=True):
+        assert np.abs(np.sin((row - q[BRANCHES.index(branch)]) / 2)).max() < 1e-9
+    assert (np.diff(np.abs(joints - HOME).max(axis=1)) >= 0).all()
+    assert all(f'{BRANCHES[k]}: ' in reply.error_code.message for k in np.flatnonzero(~ok))
+
+
+def test_joint_constraints_narrow_the_limits(services: dict[str, Callable]) -> None:
+    request = ik_request(forward(UR5, HOME))
+    wish = {'tolerance_above': 0.5, 'tolerance_below': 0.5}
+    joint_constraint('elbow_joint', position=-1.5, **wish)(request.ik_request)
+    reply = services['compute_ik'](request, GetPositionIK.Response())
+    assert -2.0 <= reply.solution.joint_state.position[2] <= -1.0
+    joint_constraint('elbow_joint', position=-0.9, **wish)(request.ik_request)
+    joint_constraint('elbow_joint', position=0.1)(request.ik_request)
+    reply = services['compute_ik'](request, GetPositionIK.Response())
+    check_refused(reply, Codes.GOAL_CONSTRAINTS_VIOLATED)
+
+
+def test_collisions_are_avoided_when_asked(services: dict[str, Callable]) -> None:
+    T = forward(UR5, HOME)
+    T[2, 3] = 0.14  # the fingers are in the table
+    request = ik_request(T)
+    check_solutions(services['compute_ik'](request, GetPositionIK.Response()), T)
+    request.ik_request.avoid_collisions = True
+    reply = services['compute_ik'](request, GetPositionIK.Response())
+    check_refused(reply, Codes.GOAL_IN_COLLISION)
+    assert 'left-up-up: in collision: ' in reply.error_code.message
+    assert 'table' in reply.error_code.message
+
+
 def test_numbers_beyond_all_measure_are_finite_numbers(services: dict[str, Callable]) -> None:
     """A seed far away is answered near to it, a pose far away is too far."""
     T = forward(UR5, HOME)
@@ -162,7 +255,7 @@ def test_fk_is_right_or_refused(services: dict[str, Callable], rng: Rng) -> None
         assert all(np.abs(T - forward(UR5, q)).max() < 1e-9 for T in poses)
 
 
-def test_joints_that_fell_silent_are_neither_seed_nor_state(
+def test_joints_that_are_no_numbers_or_fell_silent_are_neither_seed_nor_state(
     services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver has died, and the arm may be moved by hand."""
@@ -178,6 +271,9 @@ def test_joints_that_fell_silent_are_neither_seed_nor_state(
 
     found, code = ask()
     assert np.abs(found - q).max() < 1e-9 and code.val == Codes.SUCCESS
+    services['joint_states'](serialize_message(joint_state_msg(q * np.nan, JOINT_NAMES)))
+    found, code = ask()
+    assert not len(found) and code.val == Codes.INVALID_ROBOT_STATE
     monkeypatch.setattr('ur5_pick_place.nodes.ik_service.node._PRESENT', 0.0)
     found, code = ask()
     assert np.abs(found - HOME).max() < 1e-9 and code.val == Codes.INVALID_ROBOT_STATE

@@ -7,23 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import numpy as np
 import pytest
 import rclpy
-from moveit_msgs.msg import MoveItErrorCodes
+from ik_garbage import CONFIG, Codes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
-
-CONFIG = Path(__file__).parents[2] / 'config'
-UR5 = load_model('ur5')
-Codes = MoveItErrorCodes
+from ur5_pick_place.kinematics import JOINT_NAMES
 
 
 class Client:
@@ -91,18 +85,6 @@ def client_of_node(namespace: str, *arguments: str) -> Iterator[Client]:
 def client(context: None) -> Iterator[Client]:
     with client_of_node('/') as client:
         yield client
-
-
-def ik_request(
-    T_base_tool: np.ndarray, seed: np.ndarray | None = HOME, frame: str = 'base'
-) -> GetPositionIK.Request:
-    request = GetPositionIK.Request()
-    request.ik_request.pose_stamped.header.frame_id = frame
-    request.ik_request.pose_stamped.pose = matrix_to_pose(T_base_tool)
-    if seed is not None:
-        state = request.ik_request.robot_state.joint_state
-        state.name, state.position = list(JOINT_NAMES), [float(v) for v in seed]
-    return request
 
 
 def joints_of(reply: GetPositionIK.Response) -> np.ndarray:

@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped
@@ -14,9 +15,11 @@ from moveit_msgs.msg import (
 )
 from moveit_msgs.srv import GetPositionIK
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
 
+CONFIG = Path(__file__).parents[2] / 'config'
+UR5 = load_model('ur5')
 Codes = MoveItErrorCodes
 Rng = np.random.Generator
 Spoil = Callable[[PositionIKRequest, Rng], None]
@@ -25,11 +28,14 @@ NUMBERS = (math.nan, math.inf, -math.inf)
 WORDS = ('', 'moon', 'base link', 'tool0 ', 'TCP', 'böse', '0', 'a/b', '\t', 'x' * 5000)
 
 
-def ik_request(T: np.ndarray, seed: np.ndarray = HOME) -> GetPositionIK.Request:
+def ik_request(
+    T: np.ndarray, seed: np.ndarray | None = HOME, frame: str = 'base'
+) -> GetPositionIK.Request:
     request = GetPositionIK.Request()
-    request.ik_request.pose_stamped.header.frame_id = 'base'
+    request.ik_request.pose_stamped.header.frame_id = frame
     request.ik_request.pose_stamped.pose = matrix_to_pose(T)
-    request.ik_request.robot_state.joint_state = joint_state_msg(seed, JOINT_NAMES)
+    if seed is not None:
+        request.ik_request.robot_state.joint_state = joint_state_msg(seed, JOINT_NAMES)
     return request
 
 
