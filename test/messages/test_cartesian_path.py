@@ -38,6 +38,15 @@ def test_a_path_is_all_or_nothing_unless_parts_are_allowed(
     assert 0.0 < blocked.fraction < 1.0 and 'table' in blocked.error_code.message
 
 
+def test_waypoints_are_of_the_link_that_is_named(services: dict[str, Callable]) -> None:
+    T_base_tcp = GOAL.copy()
+    T_base_tcp[:3, 3] += 0.145 * GOAL[:3, 2]
+    request = line_request(T_base_tcp)
+    request.link_name = 'tcp'
+    end = line(services, request).solution.joint_trajectory.points[-1].positions
+    np.testing.assert_allclose(forward(UR5, end), GOAL, atol=1e-9)
+
+
 @pytest.mark.parametrize('name', ['jump_threshold', 'revolute_jump_threshold'])
 def test_jump_thresholds_end_a_path(services: dict[str, Callable], name: str) -> None:
     request = line_request()
