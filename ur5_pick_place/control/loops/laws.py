@@ -89,6 +89,8 @@ class ResolvedRate:
 def _damped_inverse(J: Array) -> Array:
     """Return the inverse (6, 6) of a weighted Jacobian, damped in its weakest directions."""
     u, sigma, vt = np.linalg.svd(J)
+    if sigma[-1] >= DAMPED_BELOW:
+        return np.asarray((vt.T / sigma) @ u.T)
     return np.asarray(vt.T @ ((sigma / (sigma**2 + _damping(sigma) ** 2))[:, None] * u.T))
 
 

@@ -106,7 +106,7 @@ class LineFollower:
         self.lookahead = settings.loop_lead
         if law.name == Gradient.name:
             self.lookahead = settings.loop_gradient_lead
-        self._share = 0.0  # position of the law's goal on the line, 0 to 1
+        self._share, self._T_next = 0.0, T_tcp  # the law's goal on the line, 0 to 1
         self._adapted = -np.inf  # position at which the weight was last adapted [m]
 
     def why_unreachable(self, q: Array) -> str:
@@ -165,11 +165,12 @@ class LineFollower:
     def _next_goal(self, T: Array) -> Array:
         """Return the TCP's next goal; by the triangle inequality it stays within the lookahead."""
         lookahead = self.lookahead
-        spare = lookahead - self._weighed(body_error(T, self._line.at(self._share)))
+        spare = lookahead - self._weighed(body_error(T, self._T_next))
         self.is_off_line = spare < -_OFF_LINE * lookahead
         if self._share < 1.0:
             self._share = min(1.0, self._share + max(spare, 0.0) / max(self.length, 1e-9))
-        return self._line.at(self._share)
+            self._T_next = self._line.at(self._share)
+        return self._T_next
 
     def _adapt_weight(self, q: Array) -> None:
         """Adapt the weight of the gradient law each time its goal has moved far enough."""

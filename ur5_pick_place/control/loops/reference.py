@@ -13,7 +13,7 @@ follows exactly: limits kept here are kept there.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
 _STRAIGHT = 1e-4  # [rad]; a change that leaves its chord by more is swept piece by piece
 _BETWEEN = 4  # cycles between two ends of a piece
+_ROUNDING = 1e-9
 _RECENT = 25  # advances; the longest of them is expected next
 _LONGEST_ADVANCE = 13  # cycles; joint_states further apart count as silent
 
@@ -115,42 +116,52 @@ class Change:
     cycles: int
 
     @cached_property
+    def _basis(self) -> Array:
+        return np.concatenate([self.start.motion, self.velocity[None]])
+
+    @cached_property
     def end(self) -> State:
         """The first state at the new velocity."""
         return self.at(self.cycles)
 
     def at(self, cycle: int) -> State:
-        """
-        Return the state some cycles after the start; from the end on the velocity is kept.
-
-        Velocity and acceleration are combinations of v0, a0 T and v - v0; the positions their
-        integrals.
-
-        """
-        start, T = self.start, self.cycles * CYCLE
-        u, after = min(cycle / self.cycles, 1.0), max(cycle - self.cycles, 0) * CYCLE
-        uu, uuu = u * u, u**3
-        a0T, dv = start.qdd * T, self.velocity - start.qd
-        bent = T * (uu / 2.0 - 2.0 * uuu / 3.0 + u * uuu / 4.0)
-        risen = T * (uuu - u * uuu / 2.0) + after
-        state = np.empty((3, 6))
-        state[0] = start.q + ((T * u + after) * start.qd + bent * a0T + risen * dv)
-        state[1] = start.qd + (u - 2.0 * uu + uuu) * a0T + (3.0 * uu - 2.0 * uuu) * dv
-        state[2] = ((1.0 - 4.0 * u + 3.0 * uu) * a0T + 6.0 * (u - uu) * dv) / T
-        return State.of(state)
+        """Return the state some cycles after the start; from the end on the velocity is kept."""
+        motion = _weights(self.cycles)[min(cycle, self.cycles)] @ self._basis
+        if cycle > self.cycles:
+            motion[0] += (cycle - self.cycles) * CYCLE * self.velocity
+        return State.of(motion)
 
     @property
     def path(self) -> Array:
         """Joints (n, 6) [rad] from start to end, whose chords are within 0.3 mrad of it."""
-        start, way = self.start.q, self.end.q - self.start.q
-        thirds = (self.cycles // 3, 2 * self.cycles // 3)
-        off = np.array([self.at(cycle).q - start for cycle in thirds])
+        q = _weights(self.cycles)[:, 0] @ self._basis
+        off, way = q - q[0], q[-1] - q[0]
         along = off @ way / max(float(way @ way), _STILL)
         beside = np.abs(off - along[:, None] * way).max()
-        is_chord = beside <= _STRAIGHT and (np.abs(along - 0.5) <= 0.5).all()
-        step = self.cycles if is_chord else _BETWEEN
-        cycles = [*range(0, self.cycles, step), self.cycles]
-        return np.array([self.at(cycle).q for cycle in cycles])
+        if beside <= _STRAIGHT and (np.abs(along - 0.5) <= 0.5 + _ROUNDING).all():
+            return q[[0, -1]]
+        return q[[*range(0, self.cycles, _BETWEEN), self.cycles]]
+
+
+@lru_cache(_MOST_CYCLES)
+def _weights(cycles: int) -> Array:
+    """
+    Return what start and velocity contribute to each state of a change, (cycles + 1, 3, 4).
+
+    Rows q, qd and qdd of combinations of q, qd and qdd of the start and the new velocity.
+
+    """
+    T, u = cycles * CYCLE, np.linspace(0.0, 1.0, cycles + 1)
+    uu, uuu, uuuu = u**2, u**3, u**4
+    one, none = np.ones_like(u), np.zeros_like(u)
+    faster = 3.0 * uu - 2.0 * uuu  # fraction of the change of velocity
+    ahead = T * (uuu - uuuu / 2.0)  # its integral
+    rows = (
+        (one, T * u - ahead, T**2 * (uu / 2.0 - 2.0 * uuu / 3.0 + uuuu / 4.0), ahead),
+        (none, 1.0 - faster, T * (u - 2.0 * uu + uuu), faster),
+        (none, -6.0 * (u - uu) / T, 1.0 - 4.0 * u + 3.0 * uu, 6.0 * (u - uu) / T),
+    )
+    return np.ascontiguousarray(np.moveaxis(np.array(rows), -1, 0))
 
 
 _CYCLES = np.arange(1.0, _MOST_CYCLES + 1.0)
@@ -178,15 +189,15 @@ def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
 
 def _fits(a0: Array, dv: Array, duration: Array, limits: Limits) -> NDArray[np.bool_]:
     """Return which durations (n, 1) [s] of a change keep acceleration and jerk, (n,)."""
-    mean = dv / duration
-    bend = 6.0 * a0 - 12.0 * mean
-    jerk = np.maximum(np.abs(6.0 * mean - 4.0 * a0), np.abs(2.0 * a0 - 6.0 * mean)) / duration
-    u = np.divide(4.0 * a0 - 6.0 * mean, bend, out=np.zeros_like(bend), where=bend != 0.0)
-    u = np.clip(u, 0.0, 1.0)  # of the peak
-    peak = np.abs(a0 * (1.0 - 4.0 * u + 3.0 * u * u) + 6.0 * mean * (u - u * u))
+    mean = 6.0 * dv / duration
+    first, last = mean - 4.0 * a0, 2.0 * a0 - mean  # jerk at both ends, times the duration
+    bends = first * last < 0.0  # the acceleration has its peak between them
+    top = np.divide(first**2, 2.0 * (last - first), out=np.zeros_like(mean), where=bends)
     # The tolerance lets a change found before be found again from rounded states.
-    steep = jerk <= 1.001 * limits.qddd + 1e-9
-    fits: NDArray[np.bool_] = (steep & (peak <= 1.001 * limits.qdd)).all(axis=1)
+    steep = np.maximum(np.abs(first), np.abs(last)) <= duration * (1.001 * limits.qddd + 1e-9)
+    fits: NDArray[np.bool_] = (
+        steep & (~bends | (np.abs(a0 - top) <= 1.001 * limits.qdd))
+    ).all(axis=1)
     return fits
 
 

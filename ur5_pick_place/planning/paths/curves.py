@@ -2,6 +2,7 @@
 """Curves of the tool in space: straight lines, circular arcs, joint motions and blends."""
 
 from collections.abc import Sequence
+from math import cos, sin
 from typing import Protocol
 
 import numpy as np
@@ -12,13 +13,13 @@ from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import (
     Array,
-    exp_so3,
     inverse_transform,
     log_so3,
-    make_transform,
+    skew,
 )
 
 _SAME_POINT = 1e-6  # [m]
+_STILL = 1e-12  # [rad]
 _COLLINEAR = 1e-3  # [rad]; the points of a flatter arc count as collinear: it is refused
 _JOINT_SAMPLES = 200  # of a joint motion, for the arc length of its curve
 _RADIUS_TOLERANCE = 1e-3  # [m] by which start and goal may differ in distance from the centre
@@ -63,6 +64,10 @@ class Line:
         self._rotation = _rotation_between(T_start, T_goal)
         self.length = float(np.linalg.norm(self._displacement))
         self.turn = float(np.linalg.norm(self._rotation))
+        # By Rodrigues' formula a rotation adds sin and 1 - cos of its angle times these.
+        about = skew(self._rotation / max(self.turn, _STILL))
+        self._across = T_start[:3, :3] @ about
+        self._inwards = self._across @ about
 
     def __call__(self, s: Array) -> Array:
         """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the line, 0 to 1."""
@@ -73,8 +78,10 @@ class Line:
         """Return T_base_tool (4, 4) at one fraction of the line."""
         if s == 1.0:
             return self._T_goal
-        rotation = self._T_start[:3, :3] @ exp_so3(s * self._rotation)
-        return make_transform(rotation, self._T_start[:3, 3] + s * self._displacement)
+        T, angle = self._T_start.copy(), s * self.turn
+        T[:3, :3] += sin(angle) * self._across + (1.0 - cos(angle)) * self._inwards
+        T[:3, 3] += s * self._displacement
+        return T
 
 
 class Arc:
