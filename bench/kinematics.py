@@ -107,7 +107,7 @@ def _calibrated(rng: np.random.Generator) -> list[Row]:
             'nominal arm',
             median(row.theirs for row in rows),
             median(row.ratio for row in rows),
-            goal=5.0,
+            goal=12.0,
         )
         for what, rows in (
             ('inverse, calibrated arm', found[:SINGLES]),

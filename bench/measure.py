@@ -4,9 +4,14 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import median
-from time import perf_counter
+from time import perf_counter, thread_time
+
+import numpy as np
 
 ROUNDS = 31
+YARDSTICK = 'SVD of a (6, 6) matrix'
+_YARD = 11.5e-6  # [s] of the yardstick on the machine on which bounds in seconds were set
+_SECONDS = {'s': 1.0, 'ms': 1e-3, 'us': 1e-6}
 
 
 @dataclass(frozen=True)
@@ -90,3 +95,16 @@ def race(passes: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
             if counted:
                 times[name].append(perf_counter() - begin)
     return times
+
+
+def beside_yardstick(what: str, ours: float, unit: str, goal: float) -> Row:
+    """Return a row of processor time that is bounded as a multiple of the yardstick's."""
+    matrix, seconds = np.random.default_rng(1).normal(size=(6, 6)), _SECONDS[unit]
+    times = []
+    for _ in range(ROUNDS):
+        begin = thread_time()
+        for _ in range(100):
+            np.linalg.svd(matrix)
+        times.append((thread_time() - begin) / 100)
+    theirs = median(times) / seconds
+    return Row(what, ours, unit, YARDSTICK, theirs, ours / theirs, goal * seconds / _YARD)

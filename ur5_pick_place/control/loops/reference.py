@@ -195,10 +195,8 @@ def _fits(a0: Array, dv: Array, duration: Array, limits: Limits) -> NDArray[np.b
     top = np.divide(first**2, 2.0 * (last - first), out=np.zeros_like(mean), where=bends)
     # The tolerance lets a change found before be found again from rounded states.
     steep = np.maximum(np.abs(first), np.abs(last)) <= duration * (1.001 * limits.qddd + 1e-9)
-    fits: NDArray[np.bool_] = (
-        steep & (~bends | (np.abs(a0 - top) <= 1.001 * limits.qdd))
-    ).all(axis=1)
-    return fits
+    is_kept = steep & (~bends | (np.abs(a0 - top) <= 1.001 * limits.qdd))
+    return np.asarray(is_kept.all(axis=1))
 
 
 class Reference:
