@@ -13,10 +13,11 @@ from independent_arm import frames
 from obedient_robot import robot_payload
 
 from ur5_pick_place.demo.in_process import InProcessCell
-from ur5_pick_place.demo.record import Record
 from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE
+from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.time_shares import FLOOR, SHARES, time_shares
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
@@ -40,7 +41,7 @@ class Recorded:
         cell.reset_measurements()
         commands, self.q, self.gaps = cell.port.gripper_commands, [], []
         self.height = []
-        self.record = Record(events=cell.events)
+        self.t, self.qd, self.fingers = [], [], []
         cell.on_step = self.look
         cell.run()
         cell.until(lambda: not cell.is_busy, 60.0, 'the end')
@@ -52,9 +53,13 @@ class Recorded:
         self.q.append(self.cell.q.copy())
         self.gaps.append(self.cell.world.finger_gap)
         self.height.append(self.cell.world.T_world_part[2, 3])
-        t, q = self.cell.time, self.q[-1]
-        self.record.joints.append((t, q, self.cell.driver.qd.copy(), q))
-        self.record.fingers.append((t, self.cell.world.pose.fingers))
+        self.t.append(self.cell.time)
+        self.qd.append(self.cell.driver.qd.copy())
+        self.fingers.append(np.copy(self.cell.world.pose.fingers))
+
+    def samples(self):
+        t, q, qd, fingers = map(np.array, (self.t, self.q, self.qd, self.fingers))
+        return Samples(RecordedJoints(t, q, qd, q), (t, t), (t, fingers), self.cell.events)
 
     def times(self):
         return {e.get('stage', e['event']): e['time'] for e in self.cell.events}
@@ -79,7 +84,7 @@ def test_the_cycle_takes_half_of_what_approach_speed_all_the_way_took(cycle):
 def test_the_parts_of_the_cycle_time_are_its_sum_and_agree_with_the_stages(cycle):
     planner, times = cycle.cell.station.planner, cycle.times()
     tool = planner.scene.tool.T_tool_tcp
-    shares = time_shares(cycle.record, planner.model, tool, planner.limits)
+    shares = time_shares(cycle.samples(), planner.model, tool, planner.limits)
     total = times['done'] - times['started']
     assert sum(shares[name] for name in SHARES) == pytest.approx(total, abs=3e-3)
     assert 2.5 < shares[FLOOR] < total - 1.0
@@ -91,8 +96,7 @@ def test_the_parts_of_the_cycle_time_are_its_sum_and_agree_with_the_stages(cycle
 
 
 def test_the_cube_is_let_go_before_the_arm_rises(cycle):
-    t = np.array([time for time, *_ in cycle.record.joints])
-    lies = np.array(cycle.height)[t >= cycle.times()['release']]
+    lies = np.array(cycle.height)[np.array(cycle.t) >= cycle.times()['release']]
     assert np.ptp(lies) < 1e-3
 
 

@@ -14,8 +14,9 @@ from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain, working_folder
-from ur5_pick_place.demo.record import Record, measure, transfer
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
+from ur5_pick_place.demo.task import transfer
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
@@ -24,6 +25,9 @@ from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.report.evaluation import measured
+from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
 
@@ -74,7 +78,6 @@ class NodesCell:
         self._rtf = real_time_factor
         self.silence_limit = silence * real_time_factor + _MARGIN
         self.reaction_limit = _POLL * real_time_factor + _MARGIN
-        self._start: Spot | None = None
         self._since = 0  # number of the first event since `reset_measurements`
         self._job_began: int | None = None  # number of its first event
         self._died: float | None = None  # monotonic time when the driver died [s]
@@ -130,9 +133,15 @@ class NodesCell:
         operator.record = Record(old.joints[-1:], old.parts[-1:], old.fingers[-1:])
 
     def placement(self, target: Spot) -> tuple[float, float]:
-        assert self._start is not None
-        task = transfer(self._start, target)
-        found = measure(self._operator.record, task, self._model, self._T_tool_tcp)
+        record, end = self._operator.record, target.T_base_link_part
+        joints, parts, fingers = (
+            [np.array(column) for column in zip(*rows, strict=True)]
+            for rows in (record.joints, record.parts, record.fingers)
+        )
+        samples = Samples(
+            RecordedJoints(*joints), (parts[0], parts[1]), (fingers[0], fingers[1]), self.events
+        )
+        found = measured(samples, end[None], self._model, self._T_tool_tcp)
         return found['in_hand_error_m'], found['in_hand_error_rad']
 
     def figures(self) -> dict[str, float]:
@@ -145,7 +154,6 @@ class NodesCell:
         return {**memory, 'response time [ms]': 1e3 * response_time}
 
     def teach(self, start: Spot, target: Spot) -> None:
-        self._start = start
         self._operator.teach(transfer(start, target))
 
     def put_part(self, spot: Spot) -> None:
@@ -241,7 +249,7 @@ def open_nodes(
         NodeProcesses(
             _nodes(overrides, real_time_factor, config, folder), domain, folder
         ) as nodes,
-        FaultOperator(domain, model, scene, nodes.check) as operator,
+        FaultOperator(domain, scene, nodes.check) as operator,
     ):
         operator.prepare()
         yield NodesCell(

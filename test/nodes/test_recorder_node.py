@@ -65,9 +65,9 @@ def test_a_stop_leaves_a_record_of_before_and_after(client, at_home, recorder) -
     (path,) = recorder.files('stop')
     found = report.read_report(path)
     (run,) = found.runs
-    assert not found.problems and run['outcome'] == 'stopped' and run['reason']
-    (stop,) = run['remarks']
-    motion = found.motions['recording']
+    assert not found.problems and run.result['outcome'] == 'stopped' and run.result['reason']
+    (stop,) = run.story['remarks']
+    motion = run.motion
     t, speed = motion.trace.t, motion.trace.joint_speed
     assert speed.max() > 0.3 and speed[-1] < 1e-3
     assert 0.2 < stop['time_s'] < t[-1] - 0.2, 'before and after'

@@ -37,7 +37,7 @@ MAY_IMPORT = {
     'commands': ROBOT - {'nodes'},
     'commands.move_to': ROBOT | {'client', 'commands'},
     'commands.preflight': ROBOT | {'client', 'commands'},
-    'report': ROBOT | {'client', 'commands', 'demo'},
+    'report': ROBOT | {'client', 'commands'},
     'demo': ROBOT | {'client', 'commands', 'report', 'sim', 'nodes.sim'},
     # A robot of its own: it shares with ours what an arm is, and no thought about motion.
     'sim': {'kinematics', 'errors', 'settings', 'config_files', 'pins'},

@@ -16,12 +16,6 @@ from ur5_pick_place.report.motion import RecordedJoints
 from ur5_pick_place.sim.cell import upright
 
 BEGIN = 1_800_000_000_000_000_000  # [ns] log time of the first message
-RESULT = {
-    'success': True, 'reason': '', 'placement_error_m': 0.001, 'placement_error_rad': 0.0,
-    'in_hand_error_m': 0.001, 'in_hand_error_rad': 0.0, 'cycle_time_s': 5.5,
-    'planning_time_s': 0.5, 'max_tcp_speed_m_s': 0.9,
-    'start': {'x': 0.45, 'y': -0.2, 'yaw': 0.0},
-}  # fmt: skip
 CONTROLLER = 'scaled_joint_trajectory_controller'
 ARM = {
     'ur_type': 'ur5',
@@ -63,12 +57,24 @@ def log_time(joints: RecordedJoints, t: float) -> int:
 
 
 def demo_facts(method: str, joints: RecordedJoints) -> dict[str, Any]:
-    """Return what a demo says of a run with these joints."""
+    """Return what a demo says of a run without a cube, with these joints."""
     return {
-        'result': {**RESULT, 'method': method},
+        'method': method,
+        'failure': '',
+        'planning_time_s': 0.5,
+        'T_tool_grip': np.eye(4).tolist(),
+        'limits': {'max_velocity': 3.0, 'max_speed': 1.0},
+        'ends': [],
+        'start': {'x': 0.45, 'y': -0.2, 'yaw': 0.0},
+        'displacement': None,
         'log_times': [BEGIN, log_time(joints, joints.t[-1])],
-        'joint_times': [joints.t[0], joints.t[-1]],
     }
+
+
+def stamped(message: Any, t: float) -> Any:
+    """Give a message its time [s]."""
+    message.header.stamp.sec, message.header.stamp.nanosec = int(t), round(1e9 * (t % 1.0))
+    return message
 
 
 def messages(

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import pace
 import pytest
 from PIL import Image
+from recordings import ARM, EVENTS, demo_facts, nodding, write_recording
 
 from ur5_pick_place.demo.command import Ended, signals_raised
 from ur5_pick_place.report import command as report
@@ -113,7 +115,8 @@ def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
     stages = [event['stage'] for event in events if event['event'] == 'stage']
     assert stages[0] == 'check empty'
     assert stages[-1] == 'home'
-    (motion,) = report.read_motions(latest).values()
+    (recorded,) = report.read_report(latest).runs
+    motion = recorded.motion
     assert motion.trace.t[-1] - motion.trace.t[0] > run['cycle_time_s']
     assert motion.trace.tcp_speed.max() == pytest.approx(run['max_tcp_speed_m_s'], rel=0.01)
     assert motion.trace.tcp_speed.max() <= motion.max_speed + 1e-3
@@ -133,7 +136,7 @@ def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
 def check_recording(path: Path, told: dict) -> None:
     """Check that the recording is of this run: figures from its messages, by foreign readers."""
     (run,) = report.read_report(path).runs
-    assert {name: run[name] for name in told} == told
+    assert run.result == told
     highlevel = pytest.importorskip('rosbags.highlevel')
     part, measured, taught = [], [], {}
     with highlevel.AnyReader([path]) as bag:
@@ -239,15 +242,19 @@ def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monk
     from ur5_pick_place.demo import command as demo
     from ur5_pick_place.errors import ExecutionError
 
-    def perform(method, options, config, work, _file):
+    def perform(method, options, config, work, file):
         if method != 'ik':
             raise ExecutionError('every ROS_DOMAIN_ID is in use')
-        (work / 'events.jsonl').write_text('{}')
-        return demo.RunResult(method, success=True, reason='', task=options.task)
+        shutil.copy(first, work / 'run.mcap')
+        file.runs = 1
 
+    joints = nodding()
+    first = tmp_path / 'first.mcap'
+    write_recording(first, joints, EVENTS, [{'arm': ARM}, {'run': demo_facts('ik', joints)}])
     monkeypatch.setattr(demo, '_perform', perform)
     assert demo._run(['--method', 'all', '--out', str(tmp_path / 'out')]) == 1
     latest = tmp_path / 'out/latest'
     assert json.loads((latest / 'result.json').read_text())['runs'][0]['method'] == 'ik'
-    assert (latest / 'events.jsonl').exists()
+    lines = (latest / 'events.jsonl').read_text().splitlines()
+    assert [json.loads(line)['event'] for line in lines] == [event['event'] for event in EVENTS]
     assert 'every ROS_DOMAIN_ID is in use' in capsys.readouterr().err

@@ -7,7 +7,6 @@ writes the results to `out/`.
 
 """
 
-import dataclasses
 import io
 import logging
 import math
@@ -17,7 +16,7 @@ import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.demo.configuration import Configuration
@@ -40,18 +39,19 @@ from ur5_pick_place.demo.processes import (
     working_folder,
 )
 from ur5_pick_place.demo.progress import ProgressDisplay
-from ur5_pick_place.demo.record import RunResult
 from ur5_pick_place.demo.run_file import RunFile
 from ur5_pick_place.demo.signals import Ended, signals_raised
 from ur5_pick_place.demo.spots import T_tool_grip
 from ur5_pick_place.demo.wall import write_scene_with_wall
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.kinematics import Model, load_model
+from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
-from ur5_pick_place.planning.limits import Limits, MotionSettings, arm_facts, motion_limits
+from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.report.time_shares import time_shares
 from ur5_pick_place.terminal import quiet_pipe
+
+if TYPE_CHECKING:
+    from ur5_pick_place.report.command import Report
 
 
 @quiet_pipe()
@@ -81,26 +81,24 @@ def _run(arguments: Sequence[str]) -> int:
     places = ', '.join(f'{name} {spot}' for name, spot in options.task.spots.items())
     print(f'Places: {places}.')
     with working_folder() as work:
-        results: list[RunResult] = []
+        code = 0
         try:
             with RunFile(work / RUN_FILE, {'arm': _arm(config, options)}) as file:
                 for method in options.methods:
-                    results.append(_perform(method, options, config, work, file))
+                    _perform(method, options, config, work, file)
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
-            return 1
-        finally:  # results of one method are kept even if the next one fails
-            is_kept = not results or _keep(work, results, options, config)
-    if not is_kept:
-        return 1
-    failed = [result for result in results if not result.success]
-    for result in failed:
-        print(f'demo: {result.method} failed: {result.reason}', file=sys.stderr)
-    return int(bool(failed))
+            code = 1
+        if file.runs:  # those of one method are kept even if the next one fails
+            code |= _keep(work, options, config)
+    return code
 
 
-def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Path) -> bool:
-    """Publish and print the results; return whether that succeeded."""
+def _keep(work: Path, options: DemoOptions, config: Path) -> int:
+    """Evaluate the recording, publish and print the results; return the exit code."""
+    # A slow import, needed only after the time-critical part.
+    from ur5_pick_place.report.command import read_report
+
     facts = {
         'real_time_factor': options.rtf,
         'seed': options.seed,
@@ -110,43 +108,51 @@ def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Pa
         'arm': _arm(config, options),
     }
     try:
-        write_result(work, results, facts)
-        _write_page(work)
+        report = read_report(work / RUN_FILE)
+        write_result(work, report.runs, facts)
+        write_events(work, report.runs)
+        drawn = next((r.samples for r in report.runs if r.samples and r.samples.is_complete), None)
+        if drawn:
+            print('Drawing the pictures.')
+            draw_pictures(work, drawn, options, _scene_path(options, config, work))
+        _write_page(work, report)
         made = publish(work, options.out)
     except (Ur5PickPlaceError, OSError) as error:
         print(f'demo: {error}', file=sys.stderr)
-        return False
+        return 1
+    results = [run.result for run in report.runs]
     print(f'\n{table(results)}\n')
     files = ', '.join(name for name in FILES if (made / name).exists())
     print(f'{options.out / LATEST} -> {made.name}: {files}')
-    return True
+    failed = [result for result in results if not result['success']]
+    for result in failed:
+        print(f'demo: {result["method"]} failed: {result["reason"]}', file=sys.stderr)
+    return int(bool(failed))
 
 
-def _write_page(work: Path) -> None:
+def _write_page(work: Path, report: 'Report') -> None:
     """Write `report.html`; the results are kept without it too."""
-    # A slow import, needed only after the time-critical part.
-    from ur5_pick_place.report.command import PAGE, read_report, write_page
+    from ur5_pick_place.report.command import PAGE, write_page
 
     now = datetime.now(timezone.utc)
     try:
-        write_page(work / PAGE, f'a demo of {now:%Y-%m-%d %H:%M} UTC', read_report(work))
+        write_page(work / PAGE, f'a demo of {now:%Y-%m-%d %H:%M} UTC', report)
     except (Ur5PickPlaceError, OSError) as error:
         logging.warning('%s is not written: %s', PAGE, error)
 
 
 def _perform(
     method: str, options: DemoOptions, config: Path, work: Path, file: RunFile
-) -> RunResult:
+) -> None:
     """
-    Run the task by one method and write the results to the folder `work` and to `file`.
+    Run the task by one method; add it to `file`, and the logs to the folder `work`.
 
-    With several methods, events and logs are appended; the pictures show the first method.
+    With several methods the pictures show the first one.
 
     """
-    task, model, stages = options.task, load_model(options.ur_type), tuple(options.cycle)
+    model, stages = load_model(options.ur_type), tuple(options.cycle)
     scene = load_scene(config / _scene_file(options))
-    T_held = T_tool_grip(scene)  # where errors and speeds are measured, with any gripper
-    progress = ProgressDisplay(model, T_held, sys.stdout)
+    progress = ProgressDisplay(model, T_tool_grip(scene), sys.stdout)
     begin = time.monotonic()
     with (
         own_domain() as domain,
@@ -156,7 +162,7 @@ def _perform(
         from ur5_pick_place.demo.operator import Operator
 
         with (
-            Operator(domain, model, scene, nodes.check, progress.show, stages) as operator,
+            Operator(domain, scene, nodes.check, progress.show, stages) as operator,
             file.recording(operator.context) as messages,
         ):
             try:
@@ -165,20 +171,19 @@ def _perform(
                     f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready '
                     f'({time.monotonic() - begin:.1f} s).'
                 )
-                result = operator.run_cycle(task, method)
+                asked = operator.run_cycle(options.task, method)
             except Ur5PickPlaceError as error:
-                result = RunResult(method, success=False, reason=str(error), task=task)
+                asked = operator.asked(options.task, method, str(error))
         progress.end_stage()
-    shares = time_shares(operator.record, model, T_held, _limits(model))
-    result = dataclasses.replace(result, **shares)
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())
-    write_events(work, operator.events)
-    file.add(messages, result, operator.record)
-    if operator.record.is_complete and not (work / 'joints.png').exists():
-        print('Drawing the pictures.')
-        draw_pictures(work, operator.record, task, options, _scene_path(options, config, work))
-    return result
+    file.add(messages, {**asked, 'limits': _motion_facts()})
+
+
+def _motion_facts() -> dict[str, float]:
+    """Return the limits of motion of the nodes, by parameter."""
+    names = ('max_velocity', 'max_acceleration', 'max_jerk', 'max_speed')
+    return {name: Configuration({})[name] for name in names}
 
 
 def _scene_file(options: DemoOptions) -> str:
@@ -198,11 +203,8 @@ def _scene_path(options: DemoOptions, config: Path, work: Path) -> Path:
 def _arm(config: Path, options: DemoOptions) -> dict[str, Any]:
     """Return the facts of the arm from the parameter files of the nodes."""
     model, scene = load_model(options.ur_type), load_scene(config / _scene_file(options))
-    return arm_facts(model, scene.tool.T_tool_tcp, _limits(model))
-
-
-def _limits(model: Model) -> Limits:
-    return motion_limits(model, Configuration({}).read(MotionSettings))
+    limits = motion_limits(model, Configuration({}).read(MotionSettings))
+    return arm_facts(model, scene.tool.T_tool_tcp, limits)
 
 
 def _nodes(

@@ -9,8 +9,8 @@ import numpy as np
 
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.demo.configuration import Configuration
-from ur5_pick_place.demo.record import Task
 from ur5_pick_place.demo.spots import Displacement, Spot
+from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,

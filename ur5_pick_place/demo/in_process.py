@@ -26,7 +26,6 @@ from ur5_pick_place.control.robot_status import (
 )
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.in_process_ports import ControllerPort, InProcessTaskPort
-from ur5_pick_place.demo.record import distance
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -41,6 +40,7 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver

@@ -30,7 +30,6 @@ from ur5_pick_place.demo.processes import NodeProcesses, end_with_parent, workin
 from ur5_pick_place.demo.signals import Ended, signals_raised
 from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list, poses_file
 from ur5_pick_place.nodes.ros.distro import discovery
@@ -247,9 +246,7 @@ def _prepare(
     # Imported here so that rclpy loads while the nodes start.
     from ur5_pick_place.demo.operator import Operator
 
-    with Operator(
-        domain, load_model(ur_type), load_scene(scene_file), nodes.check
-    ) as operator:
+    with Operator(domain, load_scene(scene_file), nodes.check) as operator:
         operator.wait_until_ready()
         for name, spot in missing.items():
             try:

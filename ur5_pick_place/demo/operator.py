@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client that operates the cell as a person does: place the cube, teach, plan, run, measure."""
 
-import dataclasses
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -15,18 +14,12 @@ from ur_msgs.srv import SetIO
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.demo.cell_client import START_TIME, CellClient
 from ur5_pick_place.demo.cycle_layout import Attendant
-from ur5_pick_place.demo.record import (
-    Record,
-    RunResult,
-    Task,
-    check_placement,
-    distance,
-    measure,
-)
+from ur5_pick_place.demo.record import Record
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
+from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
-from ur5_pick_place.kinematics import Model
 from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.task import events
 from ur5_pick_place.task.stages import Stage
 
@@ -45,7 +38,7 @@ class Operator(CellClient):
     domain : int
         ROS_DOMAIN_ID of the nodes.
     scene : Scene
-        Arm and tool, to compute poses of the tool from joints.
+        Of the nodes; says where the tool grips a cube.
     watch, show : callable
         See `CellClient`.
     stages : sequence of Stage
@@ -56,14 +49,13 @@ class Operator(CellClient):
     def __init__(
         self,
         domain: int,
-        model: Model,
         scene: Scene,
         watch: Callable[[], None],
         show: Callable[[Record], None] = lambda _record: None,
         stages: Sequence[Stage] = (),
     ) -> None:
         super().__init__(domain, watch, show)
-        self._model, self._scene, self._stages = model, scene, stages
+        self._scene, self._stages = scene, stages
         self._attendant: Attendant | None = None
         node = self._node
         self._feed_part: Client[Any, Any] = node.create_client(Trigger, 'sim_driver/feed_part')
@@ -100,30 +92,42 @@ class Operator(CellClient):
             return self._teach_pose(name, spot.T_base_link_tcp(self._scene))
         return self.persist(self._teach_home)
 
-    def run_cycle(self, task: Task, method: str = 'ik') -> RunResult:
+    def run_cycle(self, task: Task, method: str = 'ik') -> dict[str, Any]:
         """
-        Run one task, from placing the cube to measuring its final pose; return the result.
+        Run one task, from placing the cube until it is at rest again.
 
-        A failure is reported in the result and not raised; `record` holds the received samples.
+        Returns
+        -------
+        dict
+            See `asked`; a failure is in it and not raised.
 
         """
-        result = RunResult(method, success=False, reason='', task=task)
+        failure, planning_time = '', None
         try:
             self.teach(task)
             begin = time.perf_counter()
             self.call('plan')
-            result = dataclasses.replace(result, planning_time_s=time.perf_counter() - begin)
-            self.record = Record()
+            planning_time = time.perf_counter() - begin
             self._attendant = Attendant(
                 self._stages, self._switch, self._feed, task.cycles, len(self.events)
             )
             self.do('run')
             self.wait_simulated(_SETTLING)
-            result = self._measured(result)
-            check_placement(result)
         except Ur5PickPlaceError as error:
-            return dataclasses.replace(self._measured(result), reason=str(error))
-        return dataclasses.replace(result, success=True)
+            failure = str(error)
+        return self.asked(task, method, failure, planning_time)
+
+    def asked(
+        self, task: Task, method: str, failure: str, planning_time: float | None = None
+    ) -> dict[str, Any]:
+        """Return what `report.evaluation.evaluate` needs to know of a run, but the limits."""
+        return {
+            'method': method,
+            'failure': failure,
+            'planning_time_s': planning_time,
+            'T_tool_grip': T_tool_grip(self._scene).tolist(),
+            **task.facts(),
+        }
 
     def _teach_home(self) -> None:
         is_taught = self.expect(events.TAUGHT, place='home')
@@ -178,7 +182,3 @@ class Operator(CellClient):
             is_there,
             f'the cube to be at {spot}',
         )
-
-    def _measured(self, result: RunResult) -> RunResult:
-        found = measure(self.record, result.task, self._model, T_tool_grip(self._scene))
-        return dataclasses.replace(result, **found)

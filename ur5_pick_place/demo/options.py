@@ -14,7 +14,6 @@ from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.demo.cycle_layout import layout, read_cycle, task_of
-from ur5_pick_place.demo.record import Task
 from ur5_pick_place.demo.records import check_folder
 from ur5_pick_place.demo.spots import (
     Displacement,
@@ -24,6 +23,7 @@ from ur5_pick_place.demo.spots import (
     default_spots,
     spot_of,
 )
+from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS

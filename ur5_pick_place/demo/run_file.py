@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`run.mcap` of a demo: what was on the topics of its cells, and the facts to evaluate it."""
+"""`run.mcap` of a demo: what was on the topics of its cells, and what each was asked to do."""
 
 import contextlib
-import logging
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ur5_pick_place.demo.outputs import RUN_FILE, plain_result
-from ur5_pick_place.demo.record import Record, RunResult
-from ur5_pick_place.errors import MissingPackage
-
 if TYPE_CHECKING:
     from rclpy.context import Context
+
+    from ur5_pick_place.nodes.recorder.mcap_file import McapFile
 
 _POLL = 0.05  # [s] between two looks at the topics
 
@@ -21,8 +18,6 @@ _POLL = 0.05  # [s] between two looks at the topics
 class RunFile:
     """
     The recording of one demo, with one or several runs; leaving the context completes it.
-
-    A demo goes on without a recording if none can be written, with a warning.
 
     Parameters
     ----------
@@ -32,20 +27,19 @@ class RunFile:
     """
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
-        self._path, self._facts = path, facts
-        self._stream: BinaryIO | None = None
-        self._file: Any = None
+        self._facts = facts
+        self._stream: BinaryIO = path.open('wb')
+        self._file: McapFile | None = None
+        self.runs = 0
+        """Number of runs in it."""
 
     def __enter__(self) -> 'RunFile':
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        with self._failing_softly():
-            if self._file is not None:
+        with self._stream:
+            if self._file:
                 self._file.finish()
-        if self._stream is not None:
-            with self._failing_softly():
-                self._stream.close()
 
     @contextlib.contextmanager
     def recording(self, context: 'Context') -> Iterator[list[Any]]:
@@ -59,16 +53,32 @@ class RunFile:
         context : rclpy.context.Context
             That of the cell's client: two participants of DDS in one process may deadlock.
 
+        Raises
+        ------
+        MissingPackage
+            `mcap` is not installed.
+
         """
         # Imported here so that rclpy loads while the nodes start.
+        from geometry_msgs.msg import PoseArray
         from rclpy.node import Node
 
-        from ur5_pick_place.nodes.recorder.recorded_topics import TopicPoller, recorded_topics
+        from ur5_pick_place.nodes.recorder.mcap_file import McapFile
+        from ur5_pick_place.nodes.recorder.recorded_topics import (
+            Delivery,
+            RecordedTopic,
+            TopicPoller,
+            recorded_topics,
+        )
         from ur5_pick_place.nodes.ros.distro import distro
 
+        if self._file is None:
+            self._file = McapFile(self._stream)
+            self._file.add_facts(self._facts)
+        parts = RecordedTopic('sim_driver/part_poses', PoseArray, Delivery.STREAM)
         rows: list[Any] = []
         node = Node('demo_recorder', context=context)
-        poller = TopicPoller(node, recorded_topics(distro().controller))
+        poller = TopicPoller(node, (*recorded_topics(distro().controller), parts))
         ended = threading.Event()
 
         def poll() -> None:
@@ -84,9 +94,7 @@ class RunFile:
             thread.join()
             node.destroy_node()
 
-    def add(
-        self, rows: list[Any], result: RunResult | None = None, record: Record | None = None
-    ) -> None:
+    def add(self, rows: list[Any], asked: Mapping[str, Any]) -> None:
         """
         Write a run.
 
@@ -94,42 +102,15 @@ class RunFile:
         ----------
         rows : list
             From `recording`.
-        result : RunResult, optional
-        record : Record, optional
-            That the result was computed from.
+        asked : mapping
+            What `report.evaluation.evaluate` needs to know, as JSON values.
 
         """
-        with self._failing_softly():
-            file = self._opened()
-            rows.sort(key=lambda row: row[2].received)
-            for name, topic, message in rows:
-                times = message.received, message.published
-                file.write(name, topic.kind, message.data, *times, topic.is_latched)
-            if rows and result and record:
-                span = (rows[0][2].received, rows[-1][2].received)
-                file.add_facts({'run': _run_facts(result, record, span)})
-
-    def _opened(self) -> Any:
-        from ur5_pick_place.nodes.recorder.mcap_file import McapFile
-
-        if self._file is None:
-            self._stream = self._path.open('wb')
-            self._file = McapFile(self._stream)
-            self._file.add_facts(self._facts)
-        return self._file
-
-    @contextlib.contextmanager
-    def _failing_softly(self) -> Iterator[None]:
-        try:
-            yield
-        except (MissingPackage, OSError) as error:
-            logging.warning('%s is not written or not complete: %s', RUN_FILE, error)
-
-
-def _run_facts(result: RunResult, record: Record, span: tuple[int, int]) -> dict[str, Any]:
-    """Return the result as printed, and which messages it is from."""
-    return {
-        'result': plain_result(result),
-        'log_times': span,
-        'joint_times': [record.joints[i][0] for i in (0, -1)] if record.joints else None,
-    }
+        assert self._file is not None
+        rows.sort(key=lambda row: row[2].received)
+        for name, topic, message in rows:
+            times = message.received, message.published
+            self._file.write(name, topic.kind, message.data, *times, topic.is_latched)
+        span = [rows[i][2].received for i in (0, -1)] if rows else [0, 0]
+        self._file.add_facts({'run': {**asked, 'log_times': span}})
+        self.runs += 1

@@ -13,29 +13,24 @@ import contextlib
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.config_files import user_path
-from ur5_pick_place.demo.outputs import RUN_FILE
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
-from ur5_pick_place.report.events import Event, is_event, is_result, split_runs, story
 from ur5_pick_place.report.history import (
     FOLDER,
     history_json,
     history_text,
     read_history,
 )
-from ur5_pick_place.report.motion import RunKinematics
 from ur5_pick_place.report.page import error_text, number, page
 from ur5_pick_place.report.recording import (
-    Recording,
     newest_recording,
     read_recording,
-    recording_files,
 )
-from ur5_pick_place.report.runs import RecordedRuns, recorded_runs, summary
+from ur5_pick_place.report.runs import RecordedRun, recorded_runs
 from ur5_pick_place.report.time_shares import shares_text
 from ur5_pick_place.report.topics import is_wanted
 from ur5_pick_place.terminal import INTERRUPTED, Parser, number_within, quiet_pipe
@@ -56,21 +51,17 @@ class Report:
 
     Attributes
     ----------
-    runs : list of dict
-        See `read_runs` and `recorded_runs`.
-    motions : dict of str to RunKinematics
-        By `method` of the run.
+    runs : list of RecordedRun
     problems : list of str
         What could not be read.
     contents : str
-        What a recording contains; empty for results of a demo.
+        What the recording contains, as one line.
 
     """
 
-    runs: list[dict[str, Any]]
-    motions: dict[str, RunKinematics] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    contents: str = ''
+    runs: list[RecordedRun]
+    problems: list[str]
+    contents: str
 
 
 @quiet_pipe()
@@ -99,11 +90,10 @@ def main(argv: list[str] | None = None) -> int:
     if found.problems:
         print(f'report: {"; ".join(map(one_line, found.problems))}', file=sys.stderr)
     if given.json:
-        print(json.dumps(found.runs, indent=2))
+        print(json.dumps([run.told for run in found.runs], indent=2))
         return 0
-    if found.contents:
-        print(f'{one_line(found.contents)}\n')
-    print('\n\n'.join(map(_text, found.runs)))
+    print(f'{one_line(found.contents)}\n')
+    print('\n\n'.join(run_text(run.told) for run in found.runs))
     html = path / PAGE if path.is_dir() else path.with_suffix('.html')
     try:
         write_page(html, path.resolve().name, found)
@@ -181,8 +171,7 @@ def write_page(path: Path, name: str, report: Report) -> None:
         The page cannot be written; what was there before still is.
 
     """
-    notes = [*filter(None, [report.contents]), *report.problems]
-    text = page(path.parent, name, report.runs, report.motions, notes)
+    text = page(path.parent, name, report.runs, [report.contents, *report.problems])
     unfinished = path.with_name(f'.{path.name}.unfinished')
     try:
         unfinished.write_text(text, encoding='utf-8', errors='backslashreplace')
@@ -195,7 +184,7 @@ def write_page(path: Path, name: str, report: Report) -> None:
 
 def read_report(path: Path) -> Report:
     """
-    Return what is known of a run, from any of the files that `report` reads.
+    Return what is known of the runs of a recording, a file or a folder.
 
     All recordings in a folder count as one; see `newest_recording`.
 
@@ -206,9 +195,18 @@ def read_report(path: Path) -> Report:
 
     """
     _check_exists(path)
-    if (path / 'result.json').exists():
-        return _results_report(path)
-    return _recording_report(path) if recording_files(path) else _results_report(path)
+    recording = read_recording(path, is_wanted)
+    try:
+        runs = recorded_runs(recording)
+    except InvalidInput as error:
+        why = '; '.join([*recording.problems, str(error)])
+        raise InvalidInput(f'{path}: nothing to report could be read: {why}') from error
+    seconds = (recording.end - recording.begin) * 1e-9
+    contents = (
+        f'{path.name}: {seconds:.1f} s, {recording.count} messages on '
+        f'{len(recording.counts)} topics'
+    )
+    return Report(runs, recording.problems, contents)
 
 
 def _check_exists(path: Path) -> None:
@@ -219,108 +217,8 @@ def _check_exists(path: Path) -> None:
         )
 
 
-def _results_report(folder: Path) -> Report:
-    runs = read_runs(folder)
-    try:
-        motions, problems = _motions(folder)
-    except Ur5PickPlaceError as error:
-        motions, problems = {}, [f'no plots: {error}']
-    return Report(runs, motions, problems)
-
-
-def _recording_report(path: Path) -> Report:
-    recording, found = _recorded(path)
-    return Report(found.runs, found.motions, recording.problems, summary(recording, path))
-
-
-def _recorded(path: Path) -> tuple[Recording, RecordedRuns]:
-    recording = read_recording(path, is_wanted)
-    try:
-        return recording, recorded_runs(recording)
-    except InvalidInput as error:
-        why = '; '.join([*recording.problems, str(error)])
-        raise InvalidInput(f'{path}: nothing to report could be read: {why}') from error
-
-
-def read_runs(folder: Path) -> list[dict[str, Any]]:
-    """
-    Return the runs of a results folder: result, stages, remarks and planned motions of each.
-
-    Raises
-    ------
-    InvalidInput
-        A file is missing or invalid; names the file and the line.
-
-    """
-    runs = _results(folder / 'result.json')
-    path = folder / 'events.jsonl'
-    parts = split_runs(_events(path))
-    if len(parts) != len(runs):
-        raise InvalidInput(
-            f'{path}: has events of {len(parts)} runs, but result.json has {len(runs)} runs: a '
-            'run ended before its first event; see nodes.log'
-        )
-    try:
-        return [{**run, **story(part)} for run, part in zip(runs, parts, strict=True)]
-    except (KeyError, TypeError) as error:
-        raise InvalidInput(f'{path}: an event lacks {error}: not written by `demo`') from error
-
-
-def read_motions(folder: Path) -> dict[str, RunKinematics]:
-    """
-    Return the recorded motion of each run, by method; runs without joints are left out.
-
-    Raises
-    ------
-    Ur5PickPlaceError
-        `run.mcap` cannot be read at all.
-
-    """
-    return _motions(folder)[0]
-
-
-def _motions(folder: Path) -> tuple[dict[str, RunKinematics], list[str]]:
-    """Return the motions of a results folder, and what of its recording could not be read."""
-    path = folder / RUN_FILE
-    if not path.exists():
-        return {}, []
-    recording, found = _recorded(path)
-    return found.motions, recording.problems
-
-
-def _results(path: Path) -> list[dict[str, Any]]:
-    content = _json(_read(path), str(path))
-    runs = content.get('runs') if isinstance(content, dict) else None
-    if not isinstance(runs, list) or not runs or not all(map(is_result, runs)):
-        raise InvalidInput(f'{path}: must have "runs", a list of results as written by `demo`')
-    return runs
-
-
-def _events(path: Path) -> list[Event]:
-    events = []
-    for i, line in enumerate(_read(path).splitlines(), 1):
-        event = _json(line, f'{path}, line {i}')
-        if not is_event(event):
-            raise InvalidInput(f'{path}, line {i}: not an event as written by `demo`')
-        events.append(event)
-    return events
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding='utf-8')
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f'{path}: {error}; give a folder with results of `demo`') from error
-
-
-def _json(text: str, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(f'{where}: invalid JSON: {error}') from error
-
-
-def _text(run: Mapping[str, Any]) -> str:
+def run_text(run: Mapping[str, Any]) -> str:
+    """Return a run, as `RecordedRun.told`, as text."""
     lines = [_heading(run)]
     if 'placement_error_m' in run:
         lines.append(

@@ -4,7 +4,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ur5_pick_place.report.time_shares import FLOOR, SHARES
 from ur5_pick_place.settings import is_finite_number
 from ur5_pick_place.task.events import (
     CYCLE_DONE,
@@ -28,37 +27,7 @@ Event = Mapping[str, Any]
 RUN = 'run'
 """The job that runs the cycle."""
 _WORDS = ('event', 'job', 'stage', 'remark', 'reason')
-_FIGURES = (
-    'placement_error_m',
-    'placement_error_rad',
-    'in_hand_error_m',
-    'in_hand_error_rad',
-    'cycle_time_s',
-    'planning_time_s',
-    'max_tcp_speed_m_s',
-)
-_SHARES = (FLOOR, *SHARES)
 _REMARKS = (WAITING, GRASP_MISSED, GRASP_UNVERIFIED, PART_LOST, REFUSED, STOPPED)
-
-
-def is_result(run: Any) -> bool:
-    """Return whether an object is a result as the demo writes it."""
-    return (
-        isinstance(run, dict)
-        and {'success', *_FIGURES} <= run.keys()
-        and all(isinstance(run.get(name), str) for name in ('method', 'reason'))
-        and all(
-            run.get(name) is None or is_finite_number(run[name]) for name in (*_FIGURES, *_SHARES)
-        )
-        and len({run.get(name) is None for name in _SHARES}) == 1
-        and all(map(_is_spot, (run[name] for name in ('start', 'target') if name in run)))
-    )
-
-
-def _is_spot(spot: Any) -> bool:
-    return isinstance(spot, dict) and all(
-        is_finite_number(spot.get(name)) for name in ('x', 'y', 'yaw')
-    )
 
 
 def valid_events(events: Sequence[Event]) -> list[Event]:
@@ -102,16 +71,6 @@ def _is_row(row: Any) -> bool:
     return isinstance(row, dict) and all(
         key in row and (shape == '{}' or is_finite_number(row[key])) for key, _, shape in COLUMNS
     )
-
-
-def split_runs(events: Sequence[Event]) -> list[list[Event]]:
-    """Split the events of several runs where the clock restarts."""
-    parts: list[list[Event]] = []
-    for event in events:
-        if not parts or event['time'] < parts[-1][-1]['time']:
-            parts.append([])
-        parts[-1].append(event)
-    return parts
 
 
 def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:

@@ -95,7 +95,7 @@ def motion_of(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
     Parameters
     ----------
     arm : object
-        `arm` of `result.json`, as `demo` writes it.
+        As `planning.limits.arm_facts`, with which every recording of ours begins.
 
     Raises
     ------
@@ -106,9 +106,9 @@ def motion_of(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
     if joints.t.size < _LEAST:
         return None
     if not isinstance(arm, Mapping) or arm.get('ur_type') not in UR_TYPES:
-        raise InvalidInput('must have "arm" with "ur_type", as written by `demo`')
+        raise InvalidInput('must have "arm" with "ur_type", as a recording of ours begins')
     model = load_model(arm['ur_type'])
-    T_tool_tcp = _numbers(arm, 'T_tool_tcp', (4, 4))
+    T_tool_tcp = numbers(arm, 'T_tool_tcp', (4, 4))
     trace = Trace(joints.t, joints.q, joints.qd, forward(model, joints.q) @ T_tool_tcp)
     known = np.isfinite(joints.q_reference).all(axis=1)
     p_reference = np.full((joints.t.size, 3), np.nan)
@@ -118,8 +118,8 @@ def motion_of(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
         joints.q_reference,
         _in_base_link(trace.T_base_tcp),
         p_reference,
-        _numbers(arm, 'max_velocity', (6,)),
-        float(_numbers(arm, 'max_speed', ())),
+        numbers(arm, 'max_velocity', (6,)),
+        float(numbers(arm, 'max_speed', ())),
     )
 
 
@@ -135,14 +135,15 @@ def motion_of_unknown_arm(joints: RecordedJoints) -> RunKinematics | None:
     )
 
 
-def _numbers(arm: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Array:
+def numbers(facts: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Array:
+    """Return numbers among facts as an array; `InvalidInput` if they are not finite or so many."""
     try:
-        values = np.array(arm.get(name), dtype=float)
+        values = np.array(facts.get(name), dtype=float)
     except (TypeError, ValueError, OverflowError):
         values = np.array(math.nan)
     if values.shape != shape or not np.isfinite(values).all():
         size = ' x '.join(map(str, shape)) + ' finite numbers' if shape else 'a finite number'
-        raise InvalidInput(f'arm: {name} = {quoted(arm.get(name))}: must be {size}')
+        raise InvalidInput(f'{name} = {quoted(facts.get(name))}: must be {size}')
     return values
 
 

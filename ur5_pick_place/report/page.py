@@ -14,6 +14,7 @@ from ur5_pick_place.errors import MissingPackage
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.report.motion import RunKinematics
 from ur5_pick_place.report.plots import plots
+from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.time_shares import FLOOR, SHARES
 from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import COLUMNS, cells
@@ -41,8 +42,7 @@ _RECORDED = "Times are those of the robot's clock, counted from the first messag
 def page(
     folder: Path,
     name: str,
-    runs: Sequence[Run],
-    motions: Mapping[str, RunKinematics],
+    runs: Sequence[RecordedRun],
     notes: Sequence[str] = (),
 ) -> str:
     """
@@ -54,10 +54,7 @@ def page(
         The demo's pictures in it are embedded.
     name : str
         Of the recording.
-    runs : sequence of mapping
-        As `report.read_runs` and `recorded_runs` return them.
-    motions : mapping of str to RunKinematics
-        By method; runs without joints are missing.
+    runs : sequence of RecordedRun
     notes : sequence of str
         About the recording.
 
@@ -79,13 +76,13 @@ def page(
     numeric = _numeric()
     text: str = environment.get_template(_TEMPLATE).render(
         title=f'Pick and place, recorded in {name}',
-        about_time=_RECORDED if any('outcome' in run for run in runs) else _SIMULATED,
+        about_time=_RECORDED if any('outcome' in run.result for run in runs) else _SIMULATED,
         notes=notes,
-        runs=[_section(run, motions.get(run['method'])) for run in runs],
+        runs=[_section(run.told, run.motion) for run in runs],
         columns=[
             {'name': title, 'numeric': i in numeric} for i, (_, title, _) in enumerate(COLUMNS)
         ],
-        pictures=_pictures(folder, runs[0]['method']),
+        pictures=_pictures(folder, runs[0].result['method']),
     )
     return text
 

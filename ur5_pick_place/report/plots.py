@@ -36,7 +36,7 @@ def plots(run: Run, motion: RunKinematics) -> Iterator[Plot]:
     Parameters
     ----------
     run : mapping
-        As `report.read_runs` returns it.
+        `RecordedRun.told`.
     motion : RunKinematics
         Motion of the same run.
 

@@ -24,7 +24,6 @@ _COMPRESSED = ('.zstd', '.zst')
 _PART = re.compile(r'_(\d+)$')  # of a bag that rosbag2 has split
 _RECORD = re.compile(r'record-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})Z')
 _METADATA = 'metadata.yaml'
-_ONE_RECORDING = (_METADATA, 'result.json')  # of rosbag2 and of a demo
 _FILES = re.compile(r'^ *relative_file_paths:.*(?:\n *- .*)*', re.MULTILINE)
 _LARGEST_METADATA = 2**24  # [bytes]
 _CDR = 'cdr'
@@ -175,7 +174,7 @@ def newest_recording(path: Path) -> tuple[Path, str]:
         Which others there are; empty if none.
 
     """
-    if not path.is_dir() or any((path / name).exists() for name in _ONE_RECORDING):
+    if not path.is_dir() or (path / _METADATA).exists():
         return path, ''
     files = sorted(_files_in(path, _SUFFIXES), key=_time_of, reverse=True)
     stems = {_PART.sub('', file.stem) for file in files}

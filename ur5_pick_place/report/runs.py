@@ -3,14 +3,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.report.events import RUN, Event, is_result, story, valid_events
+from ur5_pick_place.report.evaluation import evaluate
+from ur5_pick_place.report.events import RUN, Event, story, valid_events
 from ur5_pick_place.report.motion import (
     RecordedJoints,
     RunKinematics,
@@ -18,12 +18,8 @@ from ur5_pick_place.report.motion import (
     motion_of_unknown_arm,
 )
 from ur5_pick_place.report.recording import Recording
-from ur5_pick_place.report.topics import (
-    RobotTopics,
-    controller_joints,
-    joints_of,
-    robot_topics,
-)
+from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.topics import RobotTopics, joints_of, robot_topics, samples_of
 from ur5_pick_place.task.events import CYCLE_DONE, DONE, STARTED, STOPPED
 
 _RESTART = 1.0  # [s] by which the robot's clock goes back when it restarts
@@ -33,24 +29,38 @@ _STOPPED = 'planner stopped'
 
 
 @dataclass(frozen=True)
-class RecordedRuns:
+class RecordedRun:
     """
-    Runs and their motions, for the report.
+    A run in a recording.
 
     Attributes
     ----------
-    runs : list of dict
-        As `report.read_runs` returns them; `outcome` replaces the result where it is unknown.
-    motions : dict of str to RunKinematics
-        By `method` of the run; runs without joints are missing.
+    result : dict
+        As `evaluate` returns it; `outcome` replaces what is known of a demo alone.
+    story : dict
+        Stages, remarks and planned motions, see `events.story`.
+    motion : RunKinematics or None
+        None without joints.
+    events : sequence of mapping
+        Of the whole run, its preparation included.
+    samples : Samples or None
+        Of a demo.
 
     """
 
-    runs: list[dict[str, Any]]
-    motions: dict[str, RunKinematics]
+    result: dict[str, Any]
+    story: dict[str, Any]
+    motion: RunKinematics | None = None
+    events: Sequence[Event] = field(default=())
+    samples: Samples | None = None
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """Result and story."""
+        return {**self.result, **self.story}
 
 
-def recorded_runs(recording: Recording) -> RecordedRuns:
+def recorded_runs(recording: Recording) -> list[RecordedRun]:
     """
     Return the runs of a recording.
 
@@ -61,14 +71,11 @@ def recorded_runs(recording: Recording) -> RecordedRuns:
 
     """
     arm = next((facts['arm'] for facts in recording.facts if 'arm' in facts), None)
-    given = [facts['run'] for facts in recording.facts if 'run' in facts]
+    asked = [facts['run'] for facts in recording.facts if 'run' in facts]
     try:
-        if given:
-            topics = robot_topics(recording, with_joint_states=False)
-            runs = [_demo_run(run, topics, arm) for run in given]
-            return RecordedRuns(
-                [run for run, _ in runs], {run['method']: m for run, m in runs if m is not None}
-            )
+        if asked:
+            topics = robot_topics(recording, of_demo=True)
+            return [_demo_run(run, topics, arm) for run in asked]
     except (KeyError, TypeError, ValueError, IndexError):  # not as the demo writes it
         recording.problems.append('the facts of its runs are damaged')
     return _other_runs(robot_topics(recording), arm)
@@ -77,26 +84,23 @@ def recorded_runs(recording: Recording) -> RecordedRuns:
 # -- a demo ----------------------------------------------------------------------------------
 
 
-def _demo_run(
-    facts: Mapping[str, Any], topics: RobotTopics, arm: Any
-) -> tuple[dict[str, Any], RunKinematics | None]:
-    """Return a run as the demo printed it, and its motion; each cell has a clock of its own."""
-    if not is_result(facts['result']):
-        raise ValueError('not a result')
-    within = topics.within(*facts['log_times'])
+def _demo_run(asked: Mapping[str, Any], topics: RobotTopics, arm: Any) -> RecordedRun:
+    """Return a run of a demo; each of its cells has a clock of its own."""
+    within = topics.within(*asked['log_times'])
     events = valid_events([event for _, event in within.events])
-    run = {**facts['result'], **story(events)}
-    if facts['joint_times'] is None:
-        return run, None
-    return run, motion_of(controller_joints(within, facts['joint_times']), arm)
+    begun = [i for i, e in enumerate(events) if e['event'] == STARTED and e['job'] == RUN]
+    own = events[begun[0] :] if begun else []
+    samples = samples_of(within, own, own[0]['time'] if own else math.inf)
+    motion = motion_of(samples.joints, arm)
+    result = evaluate(asked, samples, arm['ur_type'])
+    return RecordedRun(result, story(events), motion, events, samples)
 
 
 # -- any other recording ---------------------------------------------------------------------
 
 
-def _other_runs(topics: RobotTopics, arm: Any) -> RecordedRuns:
-    runs: list[dict[str, Any]] = []
-    motions: dict[str, RunKinematics] = {}
+def _other_runs(topics: RobotTopics, arm: Any) -> list[RecordedRun]:
+    runs: list[RecordedRun] = []
     for begin, end in _segments(topics):
         within = topics.within(begin, end)
         joints = joints_of(within)
@@ -110,23 +114,21 @@ def _other_runs(topics: RobotTopics, arm: Any) -> RecordedRuns:
         stops = [{**stop, 'time_s': round(stop['time_s'] - zero, 3)} for stop in stops]
         motion = _motion(RecordedJoints(joints.t - zero, *list(vars(joints).values())[1:]), arm)
         runs.append(_run(name, events, stops, motion))
-        if motion is not None:
-            motions[name] = motion
     if not runs:
         raise InvalidInput(
             'neither joints of a UR arm (joint_states) nor events of the task (pick_place/event)'
         )
-    return RecordedRuns(runs, motions)
+    return runs
 
 
 def _segments(topics: RobotTopics) -> list[tuple[int, int]]:
     """Return the log times [ns] between restarts of the robot's clock."""
     cuts, last = [0], -math.inf
-    for row in topics.joint_states or topics.controller_states:
-        if row[1] < last - _RESTART:
-            cuts.append(row[0])
+    for log_time, t in _clock(topics):
+        if t < last - _RESTART:
+            cuts.append(log_time)
             last = -math.inf
-        last = max(last, row[1])
+        last = max(last, t)
     if len(cuts) > _MOST_RESTARTS:
         cuts = [0]
     return [(a, b - 1) for a, b in zip(cuts, [*cuts[1:], 2**63], strict=True)]
@@ -163,7 +165,7 @@ def _clock(topics: RobotTopics) -> list[tuple[int, float]]:
 
 def _run(
     name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: RunKinematics | None
-) -> dict[str, Any]:
+) -> RecordedRun:
     what = story(events)
     speed = None
     if motion is not None and motion.has_tcp:
@@ -172,16 +174,16 @@ def _run(
     reasons += [stop['text'] for stop in stops]
     cycles, cycle = sum(event['event'] == CYCLE_DONE for event in events), _cycle_time(events)
     outcome = 'stopped' if reasons else f'{cycles} of its cycles ended' if cycles else 'recorded'
-    return {
+    result = {
         'method': name,
         'outcome': outcome,
         'success': not reasons,
         'reason': reasons[-1] if reasons else '',
         'cycle_time_s': None if cycle is None else round(cycle, 3),
         'max_tcp_speed_m_s': speed,
-        **what,
-        'remarks': sorted([*what['remarks'], *stops], key=lambda remark: remark['time_s']),
     }
+    remarks = sorted([*what['remarks'], *stops], key=lambda remark: remark['time_s'])
+    return RecordedRun(result, {**what, 'remarks': remarks}, motion, events)
 
 
 def _cycle_time(events: Sequence[Event]) -> float | None:
@@ -191,12 +193,3 @@ def _cycle_time(events: Sequence[Event]) -> float | None:
     cycles = sum(event['event'] == CYCLE_DONE for event in events)
     is_one = len(begun) == len(ended) == 1 and begun[0] < ended[0] and cycles <= 1
     return ended[0] - begun[0] if is_one else None
-
-
-def summary(recording: Recording, path: Path) -> str:
-    """Return in one line what a recording contains."""
-    seconds = (recording.end - recording.begin) * 1e-9
-    return (
-        f'{path.name}: {seconds:.1f} s, {recording.count} messages on '
-        f'{len(recording.counts)} topics'
-    )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shares of the cycle time of a recorded cycle, and its lower bound."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.timing.ptp import time_ptp
+from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.task import events
 
 FLOOR = 'time_floor_s'
@@ -34,10 +34,10 @@ _DIGITS = 3  # as the times of events
 
 
 def time_shares(
-    record: Record, model: Model, T_tool_tcp: Array, limits: Limits
+    samples: Samples, model: Model, T_tool_tcp: Array, limits: Limits
 ) -> Mapping[str, Any]:
     """
-    Return the fields `FLOOR` and `SHARES` of a recorded cycle [s].
+    Return the fields `FLOOR` and `SHARES` of a recorded run [s].
 
     The lower bound is the time of three joint motions from rest to rest, between the joints at
     which the arm was at begin, grip, release and end, within the limits of joints, TCP and elbow
@@ -50,34 +50,35 @@ def time_shares(
     Returns
     -------
     dict
-        Empty unless the record holds one cycle from begin to end, with one grip and one release.
+        Empty unless the samples hold one cycle from begin to end, with one grip and one release.
 
     """
-    times = _times(record.events)
-    if times is None or min(len(record.joints), len(record.fingers)) < 2:
+    joints, fingers = (samples.joints.t, samples.joints.q), samples.fingers
+    times = _times(samples)
+    if times is None or min(joints[0].size, fingers[0].size) < 2:
         return {}
     begin, end = times[0], times[-1]
-    t = np.array([sample[0] for sample in (*record.joints, *record.fingers)])
+    t = np.concatenate([joints[0], fingers[0]])
     t = np.unique([begin, *t[(t > begin) & (t < end)], end])
     middle, step = (t[1:] + t[:-1]) / 2, np.diff(t)
-    arm = _moves(record.joints, _ARM_MOVES, middle)
+    arm = _moves(*joints, _ARM_MOVES, middle)
     if not arm.any():
         return {}
-    fingers = _moves(record.fingers, _FINGERS_MOVE, middle) & ~arm
+    at_grip = _moves(*fingers, _FINGERS_MOVE, middle) & ~arm
     first, last = middle[arm][[0, -1]]
     is_between = (first < middle) & (middle < last)
 
     def speed_of(q: Array, qd: Array) -> Array:
         return tcp_and_elbow_speed(model, q, qd, T_tool_tcp[:3, 3])
 
-    places = record.joints_at(np.array(times))
+    places = samples.joints_at(np.array(times))
     free = sum(time_ptp(a, b, limits, speed_of).duration for a, b in pairwise(places))
     parts = (
         free,
-        step[fingers].sum(),
+        step[at_grip].sum(),
         step[arm].sum() - free,
-        step[~arm & ~fingers & is_between].sum(),
-        step[~arm & ~fingers & ~is_between].sum(),
+        step[~arm & ~at_grip & is_between].sum(),
+        step[~arm & ~at_grip & ~is_between].sum(),
     )
     shares = {name: round(float(s), _DIGITS) for name, s in zip(SHARES, parts, strict=True)}
     return {FLOOR: round(float(free + parts[1]), _DIGITS), **shares}
@@ -95,7 +96,7 @@ def shares_text(run: Mapping[str, Any]) -> str:
     return f'{total}\n    = ' + '\n    + '.join(parts)
 
 
-def _times(record_events: Sequence[Mapping[str, Any]]) -> list[float] | None:
+def _times(samples: Samples) -> list[float] | None:
     """Return the times of begin, grip, release and end of a cycle [s]; None if one is missing."""
     wanted = (
         (events.STARTED,),
@@ -103,15 +104,12 @@ def _times(record_events: Sequence[Mapping[str, Any]]) -> list[float] | None:
         (events.PLACED,),
         (events.DONE,),
     )
-    found = [[e['time'] for e in record_events if e['event'] in names] for names in wanted]
+    found = [samples.times_of(*names) for names in wanted]
     return [times[0] for times in found] if all(len(times) == 1 for times in found) else None
 
 
-def _moves(
-    samples: Sequence[tuple[Any, ...]], least: float, t: Array
-) -> NDArray[np.bool_]:
-    """Return whether positions change faster than `least` per second at times `t`, (n,)."""
-    times = np.array([sample[0] for sample in samples])
-    change = np.abs(np.diff([sample[1] for sample in samples], axis=0)).max(axis=1)
+def _moves(times: Array, values: Array, least: float, t: Array) -> NDArray[np.bool_]:
+    """Return whether values (k, m) change faster than `least` per second at times `t`, (n,)."""
+    change = np.abs(np.diff(values, axis=0)).max(axis=1)
     is_fast = np.array([False, *(change > least * np.diff(times)), False])
     return np.asarray(is_fast[np.searchsorted(times, t, side='right')])

@@ -3,16 +3,18 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, matrix_from_quat
+from ur5_pick_place.report.events import Event
 from ur5_pick_place.report.motion import RecordedJoints
 from ur5_pick_place.report.recording import Recording
+from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.task.events import read_event
 
 JOINT_STATES = '/joint_states'
@@ -20,6 +22,7 @@ CONTROLLER_STATE = '/controller_state'
 EVENT = '/pick_place/event'
 MOTION_STATE = '/trajectory_planner/motion_state'
 EXECUTION_EVENT = '/trajectory_execution_event'
+PARTS, FINGERS = '/sim_driver/part_poses', '/sim_driver/finger_states'
 _TEXT = 'std_msgs', 'String'
 _KINDS = {
     JOINT_STATES: ('sensor_msgs', 'JointState'),
@@ -27,6 +30,8 @@ _KINDS = {
     EVENT: _TEXT,
     MOTION_STATE: _TEXT,
     EXECUTION_EVENT: _TEXT,
+    PARTS: ('geometry_msgs', 'PoseArray'),
+    FINGERS: ('sensor_msgs', 'JointState'),
 }
 _WANTED = tuple(_KINDS)
 _LARGEST = 100.0  # [rad] or [rad/s] of a joint; anything beyond is no measurement
@@ -50,6 +55,8 @@ class RobotTopics:
     events : list of (log time, event)
     stops : list of (log time, str)
         Reasons of the planner's stops.
+    parts, fingers : list of (log time, time, poses (k, 7) or travel (2,))
+        Of a run in the simulated cell.
 
     """
 
@@ -57,6 +64,8 @@ class RobotTopics:
     controller_states: list[Any]
     events: list[tuple[int, dict[str, Any]]]
     stops: list[tuple[int, str]]
+    parts: list[Any] = field(default_factory=list)
+    fingers: list[Any] = field(default_factory=list)
 
     def within(self, begin: int, end: int) -> 'RobotTopics':
         """Return the messages between two log times."""
@@ -65,14 +74,15 @@ class RobotTopics:
         )
 
 
-def robot_topics(recording: Recording, with_joint_states: bool = True) -> RobotTopics:
+def robot_topics(recording: Recording, of_demo: bool = False) -> RobotTopics:
     """
     Return what a recording contains of one arm, that with the most joint states.
 
-    Other arms become a problem of the recording.
+    Other arms become a problem of the recording. Of a demo it takes what the simulator published
+    instead of the joint states.
 
     """
-    arms = _arms(recording, JOINT_STATES, _joint_states, with_joint_states)
+    arms = _arms(recording, JOINT_STATES, _joint_states, not of_demo)
     controllers = {} if arms else _arms(recording, CONTROLLER_STATE, _controller_states, True)
     found = list(arms or controllers) or [_Arm('', '')]
     shown, others = found[0], found[1:]
@@ -97,10 +107,12 @@ def robot_topics(recording: Recording, with_joint_states: bool = True) -> RobotT
             controllers[shown] = rows
             break
     return RobotTopics(
-        arms.get(shown, []) if with_joint_states else [],
+        [] if of_demo else arms.get(shown, []),
         controllers.get(shown, []),
         list(_events(decoded(EVENT))),
         sorted([*_stops(decoded(MOTION_STATE)), *_stops(decoded(EXECUTION_EVENT))]),
+        list(_parts(decoded(PARTS))) if of_demo else [],
+        list(_fingers(decoded(FINGERS))) if of_demo else [],
     )
 
 
@@ -176,13 +188,35 @@ def no_joints() -> RecordedJoints:
     return RecordedJoints(np.zeros(0), *(np.zeros((0, 6)) for _ in range(3)))
 
 
-def controller_joints(topics: RobotTopics, times: Sequence[float]) -> RecordedJoints:
-    """Return what the controller published between two times [s], as the demo received it."""
-    first, last = times
-    rows = _increasing([row for row in topics.controller_states if first <= row[1] <= last])
-    if not rows:
-        return no_joints()
-    return RecordedJoints(*(np.array(column) for column in list(zip(*rows, strict=True))[1:]))
+def samples_of(topics: RobotTopics, events: Sequence[Event], begin: float) -> Samples:
+    """Return what was published from a time on [s]."""
+    joints, parts, fingers = (
+        _increasing([row for row in rows if row[1] >= begin])
+        for rows in (topics.controller_states, topics.parts, topics.fingers)
+    )
+    columns = [np.array(column) for column in list(zip(*joints, strict=True))[1:]]
+    numbers = np.full((len(parts), max((len(row[2]) for row in parts), default=0), 7), math.nan)
+    for row, (*_, poses) in zip(numbers, parts, strict=True):
+        row[: len(poses)] = poses
+    return Samples(
+        RecordedJoints(*columns) if joints else no_joints(),
+        (np.array([row[1] for row in parts]), _poses(numbers)),
+        (
+            np.array([row[1] for row in fingers]),
+            np.array([row[2] for row in fingers]).reshape(-1, 2),
+        ),
+        events,
+    )
+
+
+def _poses(numbers: Array) -> Array:
+    """Return positions and quaternions x, y, z, w (..., 7) as (..., 4, 4); NaN stays NaN."""
+    there = np.isfinite(numbers).all(axis=-1)
+    T = np.full((*there.shape, 4, 4), math.nan)
+    T[there] = np.eye(4)
+    T[there, :3, :3] = matrix_from_quat(numbers[there, 3:])
+    T[there, :3, 3] = numbers[there, :3]
+    return T
 
 
 def _package_and_name(kind: str) -> tuple[str, str]:
@@ -249,6 +283,19 @@ def _events(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, dict[str
     for log_time, message in messages:
         if event := read_event(message.data):
             yield log_time, event
+
+
+def _parts(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, float, Array]]:
+    for log_time, message in messages:
+        pairs = [(pose.position, pose.orientation) for pose in message.poses]
+        rows = [[p.x, p.y, p.z, q.x, q.y, q.z, q.w] for p, q in pairs]
+        yield log_time, _seconds(message), np.array(rows, dtype=float).reshape(-1, 7)
+
+
+def _fingers(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, float, Array]]:
+    for log_time, message in messages:
+        if len(message.position) == 2:
+            yield log_time, _seconds(message), np.array(message.position)
 
 
 def _stops(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, str]]:

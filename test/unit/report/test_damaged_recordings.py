@@ -112,12 +112,14 @@ def test_a_plan_with_a_number_beyond_a_float_is_left_out(
     assert report.main([str(path)]) == 0
 
 
-@pytest.mark.parametrize('name', ['cycle_time_s', 'placement_error_m', 'max_tcp_speed_m_s'])
-def test_a_result_with_a_number_beyond_a_float_is_damage(
-    name: str, tmp_path: Path, capsys
-) -> None:
-    run = demo_facts('ik', JOINTS)
-    run['result'] = {**run['result'], name: HUGE}
+@pytest.mark.parametrize(
+    ('name', 'value'),
+    [('planning_time_s', HUGE), ('T_tool_grip', [[HUGE] * 4] * 4), ('ends', [1]), ('ends', HUGE),
+     ('limits', {'max_speed': HUGE}), ('limits', 'none'), ('start', [0.4, 0.1, 0]),
+     ('start', {'x': 0.4}), ('displacement', 'x'), ('method', 7), ('log_times', [0])],
+)  # fmt: skip
+def test_facts_that_no_demo_writes_are_damage(name, value, tmp_path: Path, capsys) -> None:
+    run = {**demo_facts('ik', JOINTS), name: value}
     write_recording(tmp_path / 'run.mcap', JOINTS, EVENTS, [{'arm': ARM}, {'run': run}])
     assert report.main([str(tmp_path / 'run.mcap')]) == 0
     assert 'the facts of its runs are damaged' in capsys.readouterr().err
@@ -127,8 +129,8 @@ def test_a_result_with_a_number_beyond_a_float_is_damage(
 def test_an_arm_with_a_number_beyond_a_float_is_unknown(name: str, tmp_path: Path) -> None:
     arm = {**ARM, name: np.full(np.shape(ARM[name]), HUGE, dtype=object).tolist()}
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, [{'arm': arm}])
-    (motion,) = report.read_report(tmp_path / 'record.mcap').motions.values()
-    assert not motion.has_tcp
+    (run,) = report.read_report(tmp_path / 'record.mcap').runs
+    assert not run.motion.has_tcp
 
 
 def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:

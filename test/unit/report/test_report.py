@@ -15,7 +15,9 @@ from PIL import Image
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.report import command as report
-from ur5_pick_place.report.motion import RecordedJoints, motion_of
+from ur5_pick_place.report.events import story
+from ur5_pick_place.report.motion import RecordedJoints, RunKinematics, motion_of
+from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.task.statistics import Tally, save_statistics
 
 EVENTS = [
@@ -55,7 +57,6 @@ SHARES = {
     'time_waiting_s': 2.0,
     'time_other_s': 0.1,
 }
-NOWHERE = np.full((3, 6), math.nan)
 NOTHING = dict.fromkeys(
     ('placement_error_m', 'placement_error_rad', 'in_hand_error_m', 'in_hand_error_rad')
     + ('cycle_time_s', 'planning_time_s', 'max_tcp_speed_m_s')
@@ -74,25 +75,26 @@ ARM = {
 FAILED = {'method': 'gradient', 'success': False, 'reason': 'the part was lost', **NOTHING}
 
 
-def record(folder: Path, runs: list[dict], events: list[dict]) -> Path:
-    (folder / 'result.json').write_text(json.dumps({'runs': runs, 'arm': ARM}))
-    (folder / 'events.jsonl').write_text(''.join(json.dumps(e) + '\n' for e in events))
-    return folder
+def run_of(result: dict, events: list[dict], motion: RunKinematics | None = None) -> RecordedRun:
+    return RecordedRun(result, story(events), motion, events)
 
 
-def test_stages_have_the_time_until_the_next_one_or_the_end(tmp_path):
-    (run,) = report.read_runs(record(tmp_path, [RESULT], EVENTS + DONE))
-    assert [(s['stage'], s['begin_s'], s['duration_s']) for s in run['stages']] == [
+def test_stages_have_the_time_until_the_next_one_or_the_end():
+    stages = story(EVENTS + DONE)['stages']
+    assert [(s['stage'], s['begin_s'], s['duration_s']) for s in stages] == [
         ('above start', 3.0, 1.5),
         ('verify grip', 4.5, 3.5),
         ('lift', 8.0, 4.5),
     ]
-    assert run['stages'][0]['remark'] == 'stops there: no blend'
+    assert stages[0]['remark'] == 'stops there: no blend'
+    stopped = story(EVENTS + STOPPED)
+    assert stopped['stages'][-1]['duration_s'] == 4.0
+    last = {'time_s': 12.0, 'what': 'stopped', 'stage': 'lift', 'text': 'part lost'}
+    assert stopped['remarks'][-1] == last
 
 
-def test_the_text_tells_retries_pauses_waits_placement_and_speed(tmp_path, capsys):
-    assert report.main([str(record(tmp_path, [RESULT], EVENTS + DONE))]) == 0
-    said = capsys.readouterr().out
+def test_the_text_tells_retries_pauses_waits_placement_and_speed():
+    said = report.run_text(run_of(RESULT, EVENTS + DONE).told)
     assert said.startswith('ik: placed\n')
     for words in (
         'placement error 1.23 mm and 0.00 deg, without grip offset 0.10 mm and 0.57 deg',
@@ -104,15 +106,15 @@ def test_the_text_tells_retries_pauses_waits_placement_and_speed(tmp_path, capsy
         assert words in said
 
 
-def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_path, capsys):
-    folder = record(tmp_path, [{**RESULT, **SHARES}, FAILED], EVENTS + DONE + EVENTS + STOPPED)
-    assert report.main([str(folder)]) == 0
-    said = capsys.readouterr().out
+def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_path):
+    runs = [run_of({**RESULT, **SHARES}, EVENTS + DONE), run_of(FAILED, EVENTS + STOPPED)]
+    said = '\n'.join(report.run_text(run.told) for run in runs)
     bound = 'lower bound 3.50 s: first two lines below'
     assert f'cycle 9.60 s ({bound})\n    = 3.00 s  fastest joint' in said
     assert '\n    + 4.00 s  further motion: lines, slow near places\n' in said
     assert '\n  cycle -\n' in said
-    words = ' '.join(page_of(folder, capsys).words.split())
+    assert 'gradient: FAILED: the part was lost' in said and 'cycle unknown' in said
+    words = ' '.join(page_of(tmp_path, runs).words.split())
     for part in (
         'placement error without grip offset (caused by the arm) 0.10 mm and 0.57 deg',
         'lower bound of the cycle time 3.50 s',
@@ -120,82 +122,6 @@ def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_pa
         'The parts of the cycle time are unknown.',
     ):
         assert part in words, part
-
-
-def test_several_methods_are_told_apart_by_the_clock_of_each_cell(tmp_path, capsys):
-    folder = record(tmp_path, [RESULT, FAILED], EVENTS + DONE + EVENTS + STOPPED)
-    first, second = report.read_runs(folder)
-    assert len(first['stages']) == len(second['stages']) == 3
-    assert second['stages'][-1]['duration_s'] == 4.0
-    assert second['remarks'][-1] == {
-        'time_s': 12.0,
-        'what': 'stopped',
-        'stage': 'lift',
-        'text': 'part lost',
-    }
-    assert report.main([str(folder)]) == 0
-    said = capsys.readouterr().out
-    assert 'gradient: FAILED: the part was lost' in said and 'cycle unknown' in said
-
-
-def test_json_is_what_was_read(tmp_path, capsys):
-    folder = record(tmp_path, [RESULT], EVENTS + DONE)
-    assert report.main([str(folder), '--json']) == 0
-    assert json.loads(capsys.readouterr().out) == report.read_runs(folder)
-
-
-@pytest.mark.parametrize(
-    ('name', 'content', 'words'),
-    [
-        ('result.json', None, 'result.json: '),
-        ('result.json', '{', 'result.json: invalid JSON'),
-        ('result.json', '{"runs": [{"method": "ik"}]}', 'must have "runs"'),
-        ('result.json', '[]', 'must have "runs"'),
-        ('result.json', '{"runs": []}', 'must have "runs"'),
-        ('events.jsonl', None, 'events.jsonl: '),
-        ('events.jsonl', b'\xff', 'events.jsonl: '),
-        ('events.jsonl', '', 'has events of 0 runs'),
-        ('events.jsonl', '{"time": 1, "event": "done"}\n{"ti', 'line 2: invalid JSON'),
-        ('events.jsonl', '{"time": "1", "event": "done"}', 'line 1: not an event'),
-        ('events.jsonl', '{"time": 1, "event": "stage", "stage": []}', 'line 1: not an event'),
-        pytest.param('result.json', '[' * 100_000, 'result.json: invalid JSON', id='deep'),
-        ('result.json', json.dumps({'runs': [{**RESULT, 'cycle_time_s': '9'}]}), 'have "runs"'),
-        ('result.json', json.dumps({'runs': [{**RESULT, 'time_floor_s': 9}]}), 'have "runs"'),
-        ('events.jsonl', '{"time": 1, "event": "stage"}', "an event lacks 'stage'"),
-    ],
-)
-def test_a_missing_or_broken_file_is_named(name, content, words, tmp_path, capsys):
-    record(tmp_path, [RESULT], EVENTS + DONE)
-    (tmp_path / name).unlink()
-    if content is not None:
-        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    assert report.main([str(tmp_path)]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith('report: ') and words in told and str(tmp_path / name) in told
-
-
-def test_what_a_demo_writes_is_what_is_read(tmp_path):
-    from ur5_pick_place.demo.outputs import write_events, write_result
-    from ur5_pick_place.demo.record import RunResult, transfer
-    from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
-    from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
-
-    model = load_model('ur5')
-    facts = arm_facts(model, np.eye(4), motion_limits(model, MotionSettings(max_speed=0.75)))
-    task = transfer(DEFAULT_START, DEFAULT_TARGET)
-    result = RunResult('ik', False, 'why', task, cycle_time_s=3.5)
-    write_result(tmp_path, [result], {'seed': None, 'arm': facts})
-    write_events(tmp_path, EVENTS + STOPPED)
-    assert report.read_motions(tmp_path) == {}
-    still = RecordedJoints(np.arange(3.0), np.tile(HOME, (3, 1)), np.zeros((3, 6)), HOME + NOWHERE)
-    keep(tmp_path, 'ik', still, facts)
-    (run,) = report.read_runs(tmp_path)
-    assert (run['method'], run['reason'], run['cycle_time_s']) == ('ik', 'why', 3.5)
-    assert run['target'] == {'x': DEFAULT_TARGET.x, 'y': DEFAULT_TARGET.y, 'yaw': 30.0}
-    motion = report.read_motions(tmp_path)['ik']
-    assert motion.max_speed == 0.75 and motion.max_velocity == pytest.approx([math.pi] * 6)
-    assert motion.trace.tcp_speed == pytest.approx(0.0)
-    assert np.isnan(motion.q_reference).all()
 
 
 # -- the history of a line -----------------------------------------------------------------------
@@ -264,14 +190,6 @@ def swing(lag: int = 5, off: float = 0.0) -> RecordedJoints:
     return RecordedJoints(t, q, np.gradient(q, t, axis=0), reference)
 
 
-def keep(folder: Path, method: str, joints: RecordedJoints, arm: dict = ARM) -> None:
-    pytest.importorskip('rclpy')
-    from recordings import demo_facts, write_recording
-
-    facts = [{'arm': arm}, {'run': demo_facts(method, joints)}]
-    write_recording(folder / 'run.mcap', joints, [], facts)
-
-
 class Page(HTMLParser):
     """Reads a page strictly: what is opened is closed, and nothing is fetched."""
 
@@ -305,22 +223,23 @@ class Page(HTMLParser):
             self.words += f' {data}'
 
 
-def page_of(folder: Path, capsys: pytest.CaptureFixture) -> Page:
-    assert report.main([str(folder)]) == 0
+def page_of(folder: Path, runs: list[RecordedRun]) -> Page:
     path = folder / 'report.html'
-    assert str(path) in capsys.readouterr().out.splitlines()[-1]
+    report.write_page(path, 'a demo', report.Report(runs, [], 'run.mcap: 9.0 s'))
     return Page(path.read_text(encoding='utf-8'))
 
 
-def test_the_page_tells_figures_stages_margins_and_what_went_wrong(tmp_path, capsys):
+def test_the_page_tells_figures_stages_margins_and_what_went_wrong(tmp_path):
     planned = {'time': 2.5, 'event': 'plan_report', 'rows': [ROW, {**ROW, 'joint_jerk': 0.4}]}
     spots = {'start': {'x': 0.4, 'y': 0.1, 'yaw': 0.0}, 'target': {'x': 0.3, 'y': 0.2, 'yaw': 9}}
     events = [*EVENTS[:3], planned, *EVENTS[3:]]
     failed = {**FAILED, 'reason': 'lost <b>&amp;'}
-    record(tmp_path, [{**RESULT, **spots}, failed], events + DONE + EVENTS + STOPPED)
-    keep(tmp_path, 'ik', swing())
     Image.new('RGB', (9, 9)).save(tmp_path / 'cell.png')
-    page = page_of(tmp_path, capsys)
+    runs = [
+        run_of({**RESULT, **spots}, events + DONE, motion_of(swing(), ARM)),
+        run_of(failed, EVENTS + STOPPED),
+    ]
+    page = page_of(tmp_path, runs)
     for words in (
         'ik: placed',
         '1.23 mm and 0.00 deg',
@@ -344,9 +263,8 @@ def test_the_page_tells_figures_stages_margins_and_what_went_wrong(tmp_path, cap
             assert picture.width == 1100 and np.asarray(picture.convert('L')).std() > 10.0
 
 
-def test_a_page_without_joints_and_without_a_stage_says_so(tmp_path, capsys):
-    record(tmp_path, [FAILED], EVENTS[:3])
-    page = page_of(tmp_path, capsys)
+def test_a_page_without_joints_and_without_a_stage_says_so(tmp_path):
+    page = page_of(tmp_path, [run_of(FAILED, EVENTS[:3])])
     assert not page.pictures
     for words in ('No joints were recorded', 'No stage was started', 'no pictures', 'unknown'):
         assert words in page.words
@@ -366,16 +284,6 @@ def test_joints_of_an_unknown_arm_are_refused(arm, words):
     with pytest.raises(InvalidInput) as refused:
         motion_of(swing(), arm)
     assert words in str(refused.value)
-
-
-def test_a_broken_recording_costs_the_plots_and_not_the_text(tmp_path, capsys):
-    record(tmp_path, [RESULT], EVENTS + DONE)
-    (tmp_path / 'run.mcap').write_text('time')
-    assert report.main([str(tmp_path)]) == 0
-    told = capsys.readouterr()
-    (line,) = told.err.splitlines()
-    assert 'ik: placed' in told.out and str(tmp_path / 'run.mcap') in line
-    assert 'no plots' in Page((tmp_path / 'report.html').read_text()).words
 
 
 def test_an_arm_that_is_late_is_on_its_way_and_one_that_is_lifted_is_not():

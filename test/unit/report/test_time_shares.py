@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.time_shares import FLOOR, SHARES, shares_text, time_shares
 
 MODEL = load_model('ur5')
@@ -35,17 +36,18 @@ EVENTS = [
 ]
 
 
-def recording(events=EVENTS) -> Record:
-    record = Record(events=events)
-    for t in np.arange(-0.5, END + 0.5, STEP):
-        q = HOME + np.eye(6)[0] * np.interp(t, *PAN)
-        record.joints.append((t, q, np.zeros(6), q))
-        record.fingers.append((t + 0.003, [np.interp(t + 0.003, *FINGERS)] * 2))
-    return record
+T = np.arange(-0.5, END + 0.5, STEP)
 
 
-def shares_of(record: Record) -> Mapping[str, float]:
-    return time_shares(record, MODEL, np.eye(4), LIMITS)
+def recording(events=EVENTS, t=T, t_fingers=T + 0.003) -> Samples:
+    q = HOME + np.outer(np.interp(t, *PAN), np.eye(6)[0])
+    fingers = np.tile(np.interp(t_fingers, *FINGERS)[:, None], 2)
+    joints = RecordedJoints(t, q, 0.0 * q, q)
+    return Samples(joints, (t, np.zeros((t.size, 0, 4, 4))), (t_fingers, fingers), events)
+
+
+def shares_of(samples: Samples) -> Mapping[str, float]:
+    return time_shares(samples, MODEL, np.eye(4), LIMITS)
 
 
 def test_each_second_of_a_cycle_is_counted_once_and_where_it_belongs():
@@ -64,10 +66,9 @@ def test_each_second_of_a_cycle_is_counted_once_and_where_it_belongs():
 
 
 def test_lost_samples_cost_little_and_the_sum_still_holds():
-    record, rng = recording(), np.random.default_rng(1)
-    record.joints = [sample for sample in record.joints if rng.random() > 0.3]
-    record.fingers = [sample for sample in record.fingers if rng.random() > 0.3]
-    found = shares_of(record)
+    rng = np.random.default_rng(1)
+    kept = [T[rng.random(T.size) > 0.3] for _ in range(2)]
+    found = shares_of(recording(EVENTS, kept[0], kept[1] + 0.003))
     assert found == pytest.approx(shares_of(recording()), abs=0.08)
     assert sum(found[name] for name in SHARES) == pytest.approx(END, abs=3e-3)
 
@@ -82,10 +83,10 @@ def test_what_is_not_one_whole_cycle_has_no_shares(events):
 
 
 def test_without_samples_or_motion_there_are_no_shares():
-    assert shares_of(Record(events=EVENTS)) == {}
-    still = recording()
-    still.joints = [(t, HOME, np.zeros(6), HOME) for t, *_ in still.joints]
-    assert shares_of(still) == {}
+    assert shares_of(recording(EVENTS, T[:0])) == {}
+    still = np.tile(HOME, (T.size, 1))
+    joints = RecordedJoints(T, still, 0.0 * still, still)
+    assert shares_of(replace(recording(), joints=joints)) == {}
 
 
 def test_the_text_is_a_sum_a_time_or_a_dash():

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a demo shows and keeps of its runs."""
+
+import io
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.demo import outputs as demo_report
+from ur5_pick_place.demo.progress import ProgressDisplay
+from ur5_pick_place.demo.record import Record
+from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.report.evaluation import FIGURES
+from ur5_pick_place.report.runs import RecordedRun
+
+MODEL = load_model('ur5')
+T_TOOL_TCP = np.eye(4)
+T_TOOL_TCP[2, 3] = 0.145
+
+# -- what is kept --------------------------------------------------------------------------------
+
+
+def result(**fields: object) -> dict[str, object]:
+    return {'method': 'ik', 'success': True, **dict.fromkeys(FIGURES), **fields}
+
+
+def test_result_file_is_strict_json_with_a_list_of_runs(tmp_path: Path) -> None:
+    runs = [RecordedRun(result(grip_offset_m=[0.0, 0.0, 0.002]), {'stages': []})]
+    demo_report.write_result(tmp_path, runs, {'seed': None})
+    content = json.loads((tmp_path / 'result.json').read_text())
+    assert content == {'seed': None, 'runs': [runs[0].result]}
+    with pytest.raises(ValueError, match='not JSON compliant'):
+        demo_report.write_result(tmp_path, [RecordedRun(result(cycle_time_s=math.nan), {})], {})
+
+
+def test_publishing_twice_in_a_second_keeps_both_and_links_the_last(tmp_path: Path) -> None:
+    work, out = tmp_path / 'work', tmp_path / 'out'
+    work.mkdir()
+    folders = []
+    for text in ('first', 'second'):
+        (work / 'result.json').write_text(text)
+        (work / 'poses.yaml').write_text('not for keeps')
+        folders.append(demo_report.publish(work, out))
+    assert [(f / 'result.json').read_text() for f in folders] == ['first', 'second']
+    assert (out / 'latest').resolve() == folders[1]
+    assert sorted(p.name for p in out.iterdir()) == sorted([*(f.name for f in folders), 'latest'])
+    assert [p.name for p in folders[0].iterdir()] == ['result.json']
+
+
+def test_remains_of_a_killed_demo_are_cleared_away(tmp_path: Path) -> None:
+    remains = tmp_path / 'out' / '.2026-01-01T00-00-00Z.unfinished'
+    remains.mkdir(parents=True)
+    (remains / 'cell.png').write_bytes(b'half')
+    (tmp_path / 'result.json').write_text('{}')
+    demo_report.publish(tmp_path, tmp_path / 'out')
+    assert not remains.exists()
+
+
+def test_an_interrupted_publishing_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    (tmp_path / 'result.json').write_text('{}')
+    monkeypatch.setattr(demo_report.shutil, 'copyfile', interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        demo_report.publish(tmp_path, tmp_path / 'out')
+    assert not list((tmp_path / 'out').iterdir())
+
+
+def test_table_speaks_in_millimetres_and_degrees() -> None:
+    failed = result(success=False)
+    lines = demo_report.table(
+        [result(placement_error_m=0.00044, placement_error_rad=0.01), failed]
+    ).splitlines()
+    assert '0.44 mm 0.57 deg' in lines[1]
+    assert 'placed' in lines[1]
+    assert 'FAILED' in lines[2]
+
+
+def test_progress_has_a_line_for_every_stage_even_one_that_passed_unseen() -> None:
+    stream = io.StringIO()
+    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
+    record = Record(parts=[(0.0, np.eye(4)[None])], fingers=[(0.0, [0.0, 0.0])])
+    record.joints = [(t, HOME, np.zeros(6), HOME) for t in (0.0, 1.0, 2.0)]
+    for names in (['grip'], ['verify', 'lift']):
+        record.events += [{'time': 1.0, 'event': 'stage', 'stage': n} for n in names]
+        progress.show(record)
+    progress.end_stage()
+    lines = stream.getvalue().splitlines()
+    assert [line.split()[2] for line in lines[2:]] == ['grip', 'verify', 'lift']
+    assert '0.287 m' in lines[2]
+    assert '70.0 mm' in lines[2]
+
+
+def test_the_last_stage_ends_with_the_run_not_with_the_recording() -> None:
+    stream = io.StringIO()
+    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
+    record = Record(parts=[(0.0, np.eye(4)[None])], fingers=[(0.0, [0.0, 0.0])])
+    for t, event in ((1.0, {'event': 'stage', 'stage': 'home'}), (2.0, {'event': 'done'})):
+        record.joints.append((t - 0.01, HOME, np.zeros(6), HOME))
+        progress.show(record)
+        record.events.append({'time': t, **event})
+        progress.show(record)
+    record.joints.append((2.4, HOME, np.zeros(6), HOME))
+    progress.show(record)
+    progress.end_stage()
+    _, heading, line = stream.getvalue().splitlines()
+    assert heading.startswith('stage ends ') and line.split()[0] == '1.99'
