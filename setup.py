@@ -31,7 +31,8 @@ setup(
     python_requires='>=3.10',  # that of ROS 2 Humble; without ROS `underlay` needs 3.11
     packages=find_packages(include=[NAME, f'{NAME}.*']),
     package_data={
-        f'{NAME}.sim': ['*.xml'],
+        f'{NAME}.sim': ['arms/*.yaml'],
+        f'{NAME}.sim.physics': ['*.xml'],
         f'{NAME}.report': ['*.html'],
         f'{NAME}.kinematics': ['*.json', '*.pyi', '*.pyx'],
     },

@@ -25,7 +25,7 @@ from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject
-from ur5_pick_place.sim.world import upright
+from ur5_pick_place.sim.physics.world import upright
 
 # The emergency stop takes the tool's power, which drops the part; the driver does not come back.
 FAULTS = sorted(set(MUST_STOP) - {'emergency_stop', 'driver_killed'})

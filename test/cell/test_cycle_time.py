@@ -51,7 +51,7 @@ class Recorded:
 
     def look(self):
         self.q.append(self.cell.q.copy())
-        self.gaps.append(self.cell.world.finger_gap)
+        self.gaps.append(self.cell.world.hand.gap)
         self.height.append(self.cell.world.T_world_part[2, 3])
         self.t.append(self.cell.time)
         self.qd.append(self.cell.driver.qd.copy())

@@ -20,11 +20,11 @@ from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.goals import JointTolerance
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.goals import JointTolerance
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
-from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.sim.physics.world import CellSettings, World
 
 MODEL = load_model('ur5')
 WATCH = TrackingSettings()

@@ -17,7 +17,7 @@ import pytest
 
 from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import Spot
-from ur5_pick_place.sim.gripper_faults import GRIPPER_FAULTS
+from ur5_pick_place.sim.faults import GRIPPER_FAULTS
 from ur5_pick_place.task.job import Carry
 
 CONTRIBUTING = Path(__file__).parents[2] / 'CONTRIBUTING.md'

@@ -134,12 +134,12 @@ def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(
     cell.stop()
     commands = cell.port.gripper_commands
     cell.wait(1.5)
-    held, has_part = cell.world.q, cell.world.part_present
+    held, has_part = cell.world.q, cell.world.hand.part_present
     cell.wait(2.0)
     assert cell.station.machine.state == 'stopped: stop requested'
     assert cell.manager.motion_state == 'stopped: stop requested'
     assert np.abs(cell.world.q - held).max() < 1e-4
-    assert cell.port.gripper_commands == commands and cell.world.part_present == has_part
+    assert cell.port.gripper_commands == commands and cell.world.hand.part_present == has_part
     with pytest.raises(ExecutionError, match='rearm'):
         cell.station.machine.go_home(cell.poses)
     assert cell.rearm().ok
@@ -149,7 +149,7 @@ def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(
         cell.station.machine.start_run(cell.poses)
     cell.station.machine.go_home(cell.poses)
     finish(cell)
-    assert cell.world.part_present == has_part, 'what is in the hand stays there'
+    assert cell.world.hand.part_present == has_part, 'what is in the hand stays there'
     cell.start('open_gripper')
     finish(cell)
 

@@ -18,9 +18,9 @@ from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
 from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
-from ur5_pick_place.sim.controller_manager import SCALED
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
-from ur5_pick_place.sim.trajectory_controller import TrajectoryController
+from ur5_pick_place.sim.controllers.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryController
 
 PERIOD = 0.008
 FAST = make_planner(FAST_LIMITS)

@@ -22,7 +22,7 @@ from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.controller_manager import SCALED
 
 LATE = 2  # cycles at most
 GENERATIONS = pytest.mark.parametrize('generation', ['restart', 'splice'])

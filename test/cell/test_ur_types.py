@@ -18,7 +18,7 @@ from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.sim.physics.world import CellSettings, World
 
 CONFIG = Path(__file__).parents[2] / 'config'
 TCP = make_transform(np.eye(3), [0.0, 0.0, 0.145])
@@ -65,7 +65,7 @@ def test_motors_keep_the_torque_limits_of_their_type(ur_type: str) -> None:
 @pytest.mark.parametrize(('ur_type', 'rate'), [('ur10', 125.0), ('ur3e', 500.0)])
 def test_joints_come_at_the_rate_of_the_series(ur_type: str, rate: float) -> None:
     world = world_of(ur_type)
-    driver = Driver(world, period=world.cycle)
+    driver = Driver(world)
     stamps = []
     for _ in range(10):
         driver.cycle()

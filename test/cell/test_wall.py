@@ -18,9 +18,9 @@ from ur5_pick_place.demo.wall import write_scene_with_wall
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, inverse
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.cell import load_cell
-from ur5_pick_place.sim.scene_boxes import load_boxes
-from ur5_pick_place.sim.world import World
+from ur5_pick_place.sim.physics.cell import load_cell
+from ur5_pick_place.sim.physics.scene_boxes import load_boxes
+from ur5_pick_place.sim.physics.world import World
 
 CONFIG = Path(__file__).parents[2] / 'config'
 SPOTS = DEFAULT_START, DEFAULT_TARGET

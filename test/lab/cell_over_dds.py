@@ -28,7 +28,8 @@ from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.report.evaluation import measured
 from ur5_pick_place.report.motion import RecordedJoints
 from ur5_pick_place.report.samples import Samples
-from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
+from ur5_pick_place.sim.physics.cell import PART_SIZE
+from ur5_pick_place.sim.physics.hand import OPEN_GAP
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
 
 _POLL = 0.2  # [s] wall time between the nodes' requests to the dashboard for the program state

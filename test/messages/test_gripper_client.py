@@ -22,9 +22,9 @@ from ur5_pick_place.nodes.pick_place.gripper_choice import chosen_gripper  # noq
 from ur5_pick_place.nodes.ros.polling import PollGroup  # noqa: E402
 from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
 from ur5_pick_place.outcome import DONE  # noqa: E402
-from ur5_pick_place.sim.cell import OPEN_GAP  # noqa: E402
-from ur5_pick_place.sim.gripper_server import GripperServer  # noqa: E402
+from ur5_pick_place.sim.gripper_server import GripperFault, GripperServer  # noqa: E402
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL  # noqa: E402
+from ur5_pick_place.sim.physics.hand import OPEN_GAP  # noqa: E402
 from ur5_pick_place.task.grippers.action import ActionSettings  # noqa: E402
 from ur5_pick_place.task.job import MoveGripper  # noqa: E402
 
@@ -36,14 +36,14 @@ class Fingers:
     """Fingers that go where they are told, unless a part of some width [m] is between them."""
 
     def __init__(self):
-        self.finger_gap, self.wanted, self.part = OPEN_GAP, OPEN_GAP, 0.0
+        self.gap, self.wanted, self.part = OPEN_GAP, OPEN_GAP, 0.0
 
-    def set_finger_gap(self, gap):
+    def move_to(self, gap):
         self.wanted = gap
 
     def tick(self):
-        way = max(self.wanted, self.part) - self.finger_gap
-        self.finger_gap += min(max(way, -STEP), STEP)
+        way = max(self.wanted, self.part) - self.gap
+        self.gap += min(max(way, -STEP), STEP)
 
 
 class Bench:
@@ -166,24 +166,24 @@ def test_the_position_in_a_result_is_that_of_our_joint_where_it_is_named(
 
 
 def test_a_goal_that_is_refused_or_has_no_server_is_answered(bench):
-    bench.core.rejects = True
+    bench.core.faults.add(GripperFault.REJECTS)
     bench.send(CLOSE)
     bench.until(lambda: bench.replies, 'the reply')
     assert 'gripper_cmd rejected the goal of position 0.8' in bench.replies.pop().reason
-    bench.core.is_absent = True
+    bench.core.faults.add(GripperFault.GONE)
     bench.until(lambda: not bench.client.view().is_there, 'the server to go')
     bench.send(CLOSE)
     assert 'is not there' in bench.replies.pop().reason
 
 
 def test_a_goal_accepted_after_its_timeout_is_canceled_and_stops_the_fingers(bench):
-    bench.core.is_silent = True
+    bench.core.faults.add(GripperFault.SILENT)
     bench.send(CLOSE)
     begin = time.monotonic()
     bench.until(lambda: time.monotonic() > begin + 1.2, 'the time to be over')
     assert bench.replies == []
-    bench.core.is_silent = False
+    bench.core.faults.clear()
     bench.until(lambda: bench.core.is_moving, 'the late goal')
     bench.until(lambda: not bench.core.is_moving, 'its cancellation')
-    assert bench.fingers.finger_gap > 0.03 and bench.client.view().report is None
+    assert bench.fingers.gap > 0.03 and bench.client.view().report is None
     assert bench.ended(OPEN).reached_goal

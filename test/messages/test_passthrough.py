@@ -26,10 +26,10 @@ from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, check_meth
 from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.sim.controller_manager import SCALED
-from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.goals import GOAL_TOLERANCE_VIOLATED, JointTolerance
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.controllers.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.goals import GOAL_TOLERANCE_VIOLATED, JointTolerance
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.driver import Driver, DriverSettings
 
 SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 
@@ -117,7 +117,7 @@ def test_a_second_goal_is_rejected_while_one_runs():
 
 def passthrough(points, tolerances):
     """Return driver and accepted goal of points over an ideal arm."""
-    driver = Driver(IdealArm(), PASSTHROUGH)
+    driver = Driver(IdealArm(), DriverSettings(controller=PASSTHROUGH))
     driver.cycle()
     command = TrajectoryCommand(driver.joint_names, points)
     given = [JointTolerance(*entry) for entry in tolerances]

@@ -51,7 +51,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     pose_to_matrix,
     trajectory_from_msg,
 )
-from ur5_pick_place.sim.arm_frames import link_frames
+from ur5_pick_place.sim.physics.arm import link_frames, load_arm
 
 PREFIX = ('-p', 'tf_prefix:=left_', '-r', '__ns:=/left')
 STEP = np.eye(4)
@@ -78,7 +78,7 @@ def test_each_link_is_where_the_robot_description_has_it(
             assert_transforms_close(link_pose(UR5, q, link), pose_in_base(link, q))
         return
     lines, poses = ['kinematics:'], []
-    for name, frame in zip(LINK_NAMES, link_frames(UR5, np.zeros(6)), strict=True):
+    for name, frame in zip(LINK_NAMES, link_frames(load_arm('ur5'), np.zeros(6)), strict=True):
         rpy = Rotation.from_quat(frame.quat_xyzw).as_euler('xyz') + rng.normal(0.0, 1e-3, 3)
         xyz = np.array(frame.position) + rng.normal(0.0, 1e-3, 3)
         numbers = zip(('x', 'y', 'z', 'roll', 'pitch', 'yaw'), [*xyz, *rpy], strict=True)

@@ -10,7 +10,7 @@ from driver_client import running_driver
 from geometry_msgs.msg import PoseStamped
 
 from ur5_pick_place.config_files import read_yaml, share_directory
-from ur5_pick_place.sim.cell import PART_SIZE
+from ur5_pick_place.sim.physics.cell import PART_SIZE
 
 pytestmark = pytest.mark.nodes
 

@@ -174,6 +174,17 @@ def test_imports_point_down():
     assert not upward_imports(TREE)
 
 
+def test_the_simulated_robot_has_figures_of_its_own():
+    ours = {
+        other
+        for name, others in graph(TREE).items()
+        if part_of(name) == 'sim'
+        for other in others
+        if part_of(other) == 'kinematics'
+    }
+    assert ours == {f'{NAME}.kinematics.transforms'}
+
+
 def test_there_is_no_circle_of_imports():
     assert not circles(TREE)
 
@@ -250,14 +261,14 @@ def test_everything_below_the_nodes_loads_without_ros():
         ('task.cycle', 'from ..nodes.ros import qos'),
         ('task.cycle', 'from ur5_pick_place import report'),
         ('nodes.trajectory_planner.execution', 'from ur5_pick_place.demo.spots import Spot'),
-        ('nodes.trajectory_planner.execution', 'from ur5_pick_place.sim import world'),
+        ('nodes.trajectory_planner.execution', 'from ur5_pick_place.sim.physics import world'),
         ('nodes.trajectory_planner.execution', 'import ur5_pick_place.nodes.sim.driver'),
         ('nodes.trajectory_planner.execution', 'from ur5_pick_place.commands import arguments'),
         ('nodes.sim.driver', 'import ur5_pick_place.demo'),
         ('nodes.sim.driver', 'from ur5_pick_place.planning import gate'),
-        ('sim.world', 'from ur5_pick_place.planning import gate'),
-        ('sim.world', 'import ur5_pick_place.demo.spots'),
-        ('planning.gate', 'import ur5_pick_place.sim.world'),
+        ('sim.physics.world', 'from ur5_pick_place.planning import gate'),
+        ('sim.physics.world', 'import ur5_pick_place.demo.spots'),
+        ('planning.gate', 'import ur5_pick_place.sim.physics.world'),
         ('commands.ik', 'import ur5_pick_place.demo.spots'),
     ],
 )

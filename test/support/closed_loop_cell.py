@@ -18,10 +18,10 @@ from ur5_pick_place.kinematics.transforms import exp_so3, inverse_transform, log
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
-from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.sim.physics.world import CellSettings, World
 
 MODEL = load_model('ur5')
 PLANNER = MotionPlanner(

@@ -5,8 +5,8 @@ import numpy as np
 
 from ur5_pick_place.kinematics import inverse, load_model
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.cell import PART_SIZE, upright
-from ur5_pick_place.sim.world import World
+from ur5_pick_place.sim.physics.cell import PART_SIZE, upright
+from ur5_pick_place.sim.physics.world import World
 
 TURN = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link <- base
 TCP = upright(0.0, 0.0, 0.145, 0.0)  # tool <- tcp
@@ -53,7 +53,7 @@ class Hand:
 
     def grip(self, closed: bool) -> None:
         """Close or open, and wait until that is done."""
-        self.world.set_gripper(closed)
+        self.world.hand.close(closed)
         self.wait(0.8)
 
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.controller_manager import SCALED, STRICT
+from ur5_pick_place.sim.controllers.controller_manager import SCALED, STRICT
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.physics.world import CellSettings
 
 HERE = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
 REST = (0.0,) * 6
@@ -16,7 +17,10 @@ REST = (0.0,) * 6
 class IdealArm:
     """Stands where it was told; sinks slowly in freedrive; grips at once if a part is there."""
 
+    cycle, settings = CYCLE, CellSettings()
+
     def __init__(self):
+        self.hand = self
         self.cycles, self.q, self.qd, self.effort = 0, HERE.copy(), np.zeros(6), np.zeros(6)
         self.part_between_fingers, self.closed, self.free = False, False, False
         self.external_torque = 0.0
@@ -35,7 +39,7 @@ class IdealArm:
         self.qd, self.q = (target - self.q) / CYCLE, target
         self.cycles += 1
 
-    def set_gripper(self, closed):
+    def close(self, closed):
         self.closed = closed
 
 

@@ -28,7 +28,7 @@ from tf2_msgs.msg import TFMessage
 
 from ur5_pick_place.kinematics import JOINT_NAMES, load_model
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
-from ur5_pick_place.sim.arm_frames import Frame, fixed_frames, link_frames
+from ur5_pick_place.sim.physics.arm import Frame, fixed_frames, link_frames, load_arm
 
 CONFIG = Path(__file__).parents[2] / 'config'
 UR5 = load_model('ur5')
@@ -81,7 +81,7 @@ def arm_at(q: np.ndarray, prefix: str = '') -> list[Frame]:
     camera, board = (
         Frame(prefix + f.parent, f.child, f.position, f.quat_xyzw) for f in (CAMERA, BOARD)
     )
-    return [*fixed_frames(prefix), *link_frames(UR5, q, prefix), camera, board]
+    return [*fixed_frames(prefix), *link_frames(load_arm('ur5'), q, prefix), camera, board]
 
 
 def stamped(frame: Frame) -> TransformStamped:

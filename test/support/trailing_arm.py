@@ -6,9 +6,9 @@ import math
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.sim.goals import GoalResult
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
-from ur5_pick_place.sim.trajectory_controller import TrajectoryController
+from ur5_pick_place.sim.controllers.goals import GoalResult
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryController
 
 CYCLE = 0.008
 HERE = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])

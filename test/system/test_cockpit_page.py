@@ -29,7 +29,7 @@ from ur5_pick_place.kinematics.transforms import (
     matrix_from_quat,
     tool_down,
 )
-from ur5_pick_place.sim.cell import PART_SIZE
+from ur5_pick_place.sim.physics.cell import PART_SIZE
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 

@@ -20,7 +20,7 @@ from recordings import ARM, EVENTS, demo_facts, nodding, write_recording
 from ur5_pick_place.demo.command import Ended, signals_raised
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report.time_shares import SHARES, shares_text
-from ur5_pick_place.sim.cell import PART_SIZE
+from ur5_pick_place.sim.physics.cell import PART_SIZE
 
 pytestmark = pytest.mark.nodes
 

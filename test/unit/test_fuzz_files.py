@@ -31,7 +31,7 @@ from ur5_pick_place.kinematics.loading import load_calibrated
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.settings import Settings
-from ur5_pick_place.sim.world import CellSettings
+from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.grippers.digital import DigitalSettings
 from ur5_pick_place.task.motions import TaskSettings

@@ -18,7 +18,7 @@ from ur5_pick_place.demo.records import check_folder, driver_silent, keep_record
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.report.line_figures import measure
-from ur5_pick_place.sim.world import CellSettings
+from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe
 

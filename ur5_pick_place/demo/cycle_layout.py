@@ -18,8 +18,8 @@ from ur5_pick_place.kinematics.transforms import (
     Array,
     tool_down,
 )
-from ur5_pick_place.sim.cell import MAX_PARTS
 from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.sim.physics.cell import MAX_PARTS
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import Cycle, load_cycle
 from ur5_pick_place.task.grippers.registry import gripper_type

@@ -41,14 +41,13 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.report.evaluation import distance
-from ur5_pick_place.sim.contact import ContactSettings
-from ur5_pick_place.sim.controller_manager import PASSTHROUGH
-from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.controllers.controller_manager import PASSTHROUGH
+from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
-from ur5_pick_place.sim.robot import Program
-from ur5_pick_place.sim.scene_boxes import load_boxes
-from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.sim.physics.scene_boxes import load_boxes
+from ur5_pick_place.sim.physics.world import CellSettings, World
+from ur5_pick_place.sim.robot import ContactSettings, Program
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.grippers.registry import gripper_type
@@ -100,14 +99,7 @@ class InProcessCell:
         gripper = config['gripper'] if config['gripper'] in GRIPPERS else DIGITAL
         self.world = World(config.read(CellSettings, gripper=gripper), boxes=boxes)
         self.driver = Driver(
-            self.world,
-            config['controller'],
-            contact=config.read(ContactSettings),
-            period=self.world.cycle,
-            replacement=config['trajectory_replacement'],
-            ur_type=config['ur_type'],
-            gripper=gripper,
-            arrival_jitter=config['arrival_jitter'],
+            self.world, config.read(DriverSettings), config.read(ContactSettings)
         )
         self.faults = FaultInjector(self.driver)
         self.events: list[dict[str, Any]] = []
@@ -166,7 +158,7 @@ class InProcessCell:
 
     @property
     def holds_part(self) -> bool:
-        return self.world.part_present
+        return self.world.hand.part_present
 
     @property
     def commands(self) -> tuple[int, int, int]:

@@ -20,12 +20,12 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.sim import goals
-from ur5_pick_place.sim.controller_manager import PASSTHROUGH
+from ur5_pick_place.sim.controllers import goals
+from ur5_pick_place.sim.controllers.controller_manager import PASSTHROUGH
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.gripper_server import GripperGoal
+from ur5_pick_place.sim.gripper_server import GripperFault, GripperGoal
 from ur5_pick_place.sim.io_controller import SET_DIGITAL_OUT, SET_TOOL_VOLTAGE, Request
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.task import job
 from ur5_pick_place.task.grippers.action import ActionSettings, no_server, rejected
 from ur5_pick_place.task.grippers.joint import GripperJoint
@@ -254,9 +254,9 @@ class InProcessTaskPort:
         server, settings = self._driver.gripper_server, self._gripper
         assert settings is not None
         self._gripper_goal = None
-        if server is None or server.is_absent or self._driver.link.killed:
+        if server is None or GripperFault.GONE in server.faults or self._driver.link.killed:
             on_reply(Outcome.failed(no_server(settings)))
-        elif not server.is_silent:
+        elif GripperFault.SILENT not in server.faults:
             try:
                 server.check(command.position)
             except InvalidInput:
@@ -270,15 +270,16 @@ class InProcessTaskPort:
         server, goal, now = self._driver.gripper_server, self._gripper_goal, self._driver.time
         if server is None:
             return job.GripperView()
+        is_there = GripperFault.GONE not in server.faults
         report = None
         if goal is not None:
-            ended = '' if server.is_absent else goal.ended
+            ended = goal.ended if is_there else ''
             report = job.GripperReport(
                 goal.position, goal.final, goal.stalled, goal.reached_goal, ended
             )
         joint = self._joint
         return job.GripperView(
-            not server.is_absent,
+            is_there,
             report,
             joint.position(now),
             joint.is_still(now),
@@ -299,7 +300,7 @@ class InProcessTaskPort:
     def monitor(self) -> None:
         """Read the pins and the replies; call it every cycle."""
         link, pins, server = self._driver.link, self._driver.io.pins, self._driver.gripper_server
-        if server and not server.is_joint_silent:
+        if server and GripperFault.JOINT_SILENT not in server.faults:
             self._joint.update(self._driver.time, server.true_position)
         if not link.io_states_silent:
             self._inputs = dict(enumerate(pins.digital_in))

@@ -35,8 +35,8 @@ from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list, poses_file
 from ur5_pick_place.nodes.ros.distro import discovery
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL
+from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.task.place_names import HOME
 from ur5_pick_place.task.poses import TaughtPose, coincide
 from ur5_pick_place.task.poses_file import PosesFile

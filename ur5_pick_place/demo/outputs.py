@@ -21,7 +21,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.time_shares import shares_text
-from ur5_pick_place.sim.scene_boxes import load_boxes
+from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 
 LATEST = 'latest'
 RUN_FILE = 'run.mcap'

@@ -17,10 +17,10 @@ from PIL import Image
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.sim.cell import CellPose, apply_pose, lay_marks, load_cell
-from ur5_pick_place.sim.engine import mujoco
 from ur5_pick_place.sim.grippers import DIGITAL
-from ur5_pick_place.sim.scene_boxes import SolidBox
+from ur5_pick_place.sim.physics.cell import HAND, CellPose, apply_pose, lay_marks, load_cell
+from ur5_pick_place.sim.physics.engine import mujoco
+from ur5_pick_place.sim.physics.scene_boxes import SolidBox
 
 JointTrace = tuple[Array, Array]
 
@@ -180,7 +180,7 @@ class _CellCamera:
         points: list[Array] = []
         for i in range(self._run.t.size):
             self._apply(i)
-            here = self._data.site('tcp').xpos
+            here = self._data.site(f'{HAND}tcp').xpos
             if not points or np.linalg.norm(here - points[-1]) > _SPACING:
                 points.append(here.copy())
         return np.array(points)

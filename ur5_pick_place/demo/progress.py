@@ -9,7 +9,7 @@ import numpy as np
 from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.sim.cell import OPEN_GAP
+from ur5_pick_place.sim.physics.hand import OPEN_GAP
 from ur5_pick_place.task import events
 
 _HEADING = """\

@@ -21,8 +21,8 @@ from ur5_pick_place.kinematics.transforms import (
 )
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
 from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.sim.physics.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
 
 _DRAWS = 1000
 

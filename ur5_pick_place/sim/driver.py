@@ -10,17 +10,15 @@ updates the active controller, as ros2_control does on the robot.
 import logging
 import math
 from collections.abc import Sequence
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
-from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.kinematics.link_inertias import rated_payload
-from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
-from ur5_pick_place.sim.contact import ContactSettings, ContactWatch
-from ur5_pick_place.sim.controller_manager import (
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.sim.controllers.controller_manager import (
     FREEDRIVE,
     IO_AND_STATUS,
     MOTION_CONTROLLERS,
@@ -31,16 +29,22 @@ from ur5_pick_place.sim.controller_manager import (
     VELOCITY,
     ControllerManager,
 )
-from ur5_pick_place.sim.currents import motor_currents
+from ur5_pick_place.sim.controllers.passthrough import PassthroughController
+from ur5_pick_place.sim.controllers.setpoints import (
+    ForwardController,
+    FreedriveController,
+    Setpoint,
+)
+from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryController
 from ur5_pick_place.sim.dashboard import Dashboard
 from ur5_pick_place.sim.gripper_server import GripperServer
-from ur5_pick_place.sim.grippers import ACTION, DIGITAL, GRIPPER_COMMAND, VACUUM
+from ur5_pick_place.sim.grippers import ACTION, GRIPPER_COMMAND, PARALLEL
 from ur5_pick_place.sim.io_controller import IoController
 from ur5_pick_place.sim.link import JointReport, Link
-from ur5_pick_place.sim.passthrough import PassthroughController
-from ur5_pick_place.sim.robot import Robot
-from ur5_pick_place.sim.setpoints import ForwardController, FreedriveController, Setpoint
-from ur5_pick_place.sim.trajectory_controller import TrajectoryController
+from ur5_pick_place.sim.physics.arm import JOINT_NAMES, load_arm
+from ur5_pick_place.sim.physics.hand import Cup, Fingers
+from ur5_pick_place.sim.physics.world import World
+from ur5_pick_place.sim.robot import ContactSettings, ContactWatch, Robot, motor_currents
 from ur5_pick_place.sim.wiring import Wiring
 
 GRIPPER_PIN = TOOL_PIN_0  # the output that closes
@@ -56,52 +60,37 @@ _RECEIVE_TIMEOUT = 0.04  # [s] without a command after which the robot's program
 _log = logging.getLogger(__name__)
 
 
-class Arm(Protocol):
-    """The interface of the world that the driver uses; `sim.world.World` implements it."""
+@dataclass(frozen=True)
+class DriverSettings(Settings):
+    """Controllers and robot of the simulated driver."""
 
-    @property
-    def time(self) -> float: ...
-
-    @property
-    def q(self) -> Array: ...
-
-    @property
-    def qd(self) -> Array: ...
-
-    @property
-    def effort(self) -> Array: ...
-
-    @property
-    def external_torque(self) -> float: ...
-
-    @property
-    def part_present(self) -> bool: ...
-
-    def step(self, q_command: Array | None) -> None: ...
-
-    def set_gripper(self, closed: bool) -> None: ...
-
-    # Only for other grippers:
-
-    def set_blow_off(self, blows: bool) -> None: ...
-
-    @property
-    def finger_gap(self) -> float: ...
-
-    def set_finger_gap(self, gap: float) -> None: ...
-
-    def set_jam(self, is_jammed: bool) -> None: ...
-
-    def set_leak(self, leaks: bool) -> None: ...
-
-    # Only for faults of the part:
-
-    @property
-    def T_world_part(self) -> Array: ...
-
-    def place_part(self, x: float, y: float, yaw: float, z: float | None = None) -> None: ...
-
-    def set_grip(self, share: float) -> None: ...
+    controller: str = setting(
+        SCALED, 'motion controller that is active at the start', choices=MOTION_CONTROLLERS
+    )
+    tf_prefix: str = setting('', 'prefix of joint names and frames, as given to the driver')
+    trajectory_replacement: str = setting(
+        RESTART,
+        'how a new trajectory replaces the running one: as joint_trajectory_controller up to 6.9 '
+        'or after it',
+        choices=REPLACEMENTS,
+    )
+    arrival_jitter: int = setting(
+        0,
+        'messages from clients arrive at random up to this many cycles late',
+        low=0,
+        high=5,
+    )
+    program_running: bool = setting(
+        True, 'the program runs from the start; false: the pendant waits for Play'
+    )
+    polyscope_x: bool = setting(
+        False, 'the dashboard is that of PolyScope X, which only an e-Series robot can have'
+    )
+    gripper_action_type: str = setting(
+        GRIPPER_COMMAND,
+        'with gripper: action, the type of its action',
+        choices=(GRIPPER_COMMAND, PARALLEL),
+    )
 
 
 class Driver:
@@ -110,30 +99,21 @@ class Driver:
 
     Parameters
     ----------
-    arm : Arm
-        The world; only the driver may step it.
+    world : World
+        Only the driver may step it.
     contact : ContactSettings
         Thresholds of the protective stop after a contact.
-    controller : str
-        The motion controller that is active at the start.
-    tf_prefix : str
-        Prefix of the joint names.
-    period : float
-        Time of a cycle [s], as the arm's.
-    replacement : str
-        One of `REPLACEMENTS`: how a trajectory replaces the running one.
-    ur_type, polyscope : str
-        For the dashboard, and the rated payload.
-    gripper : str
-        That of the world, one of `GRIPPERS`.
-    gripper_action_type : str
-        Type of the action of a gripper with an action server.
-    arrival_jitter : int
-        Largest delay of messages from clients, at random [cycles].
+
+    Raises
+    ------
+    InvalidInput
+        The robot cannot have that software.
 
     Attributes
     ----------
+    world : World
     period : float
+        Time of a cycle [s].
     time : float
         Time of the last measurement [s].
     q, qd, current : ndarray, shape (6,)
@@ -157,33 +137,32 @@ class Driver:
 
     def __init__(
         self,
-        arm: Arm,
-        controller: str = SCALED,
-        tf_prefix: str = '',
+        world: World,
+        settings: DriverSettings = DriverSettings(),
         contact: ContactSettings = ContactSettings(),
-        period: float = CYCLE,
-        replacement: str = RESTART,
-        ur_type: str = 'ur5',
-        polyscope: str = '3',
-        gripper: str = DIGITAL,
-        gripper_action_type: str = GRIPPER_COMMAND,
-        arrival_jitter: int = 0,
     ) -> None:
-        self.period = period
-        self.joint_names: Sequence[str] = tuple(tf_prefix + name for name in JOINT_NAMES)
-        self.arm, self.gripper = arm, gripper
+        ur_type = world.settings.ur_type
+        arm, period = load_arm(ur_type), world.cycle
+        if settings.polyscope_x and arm.polyscope == '3':
+            raise InvalidInput(
+                f'polyscope_x = true: a {ur_type} has PolyScope 3; choose an e-Series'
+            )
+        self.world, self.period = world, period
+        self.joint_names: Sequence[str] = tuple(settings.tf_prefix + name for name in JOINT_NAMES)
         self.gripper_server: GripperServer | None = None
-        if gripper == ACTION:
-            self.gripper_server = GripperServer(arm, gripper_action_type)
+        if world.settings.gripper == ACTION and isinstance(world.hand, Fingers):
+            self.gripper_server = GripperServer(world.hand, settings.gripper_action_type)
         self.link, self.wiring = Link(period), Wiring()
-        self.link.to_driver.jitter = arrival_jitter
+        self.link.to_driver.jitter = settings.arrival_jitter
         self._contact = ContactWatch(contact, period)
         self._read()
         self.robot = Robot()
+        polyscope = 'X' if settings.polyscope_x else arm.polyscope
         self.dashboard = Dashboard(self.robot, ur_type, polyscope)
-        self.io = IoController(self.robot, rated_payload(ur_type), polyscope != '3')
+        self.io = IoController(self.robot, arm.payload, arm.polyscope != '3')
+        splices = settings.trajectory_replacement == SPLICE
         self.trajectory: dict[str, TrajectoryController] = {
-            name: TrajectoryController(self.joint_names, period, replacement == SPLICE)
+            name: TrajectoryController(self.joint_names, period, splices)
             for name in (SCALED, UNSCALED)
         }
         self.trajectory[PASSTHROUGH] = PassthroughController(self.joint_names, period)
@@ -199,11 +178,13 @@ class Driver:
         self._free = False
         self._program_ran = self.robot.program_running
         self._activation_due = math.inf  # [s]
-        self.controllers = ControllerManager(controller, self._on_controller)
+        self.controllers = ControllerManager(settings.controller, self._on_controller)
+        if not settings.program_running:
+            self.robot.stop()
 
     def cycle(self) -> None:
         """Advance by one cycle."""
-        self.arm.step(None if self._free else self._setpoint.q)
+        self.world.step(None if self._free else self._setpoint.q)
         self._read()
         self.robot.advance(self.time)
         if self.pc_frozen:
@@ -228,20 +209,20 @@ class Driver:
         self._setpoint.speed(np.zeros(6))
 
     def _read(self) -> None:
-        arm = self.arm
-        self.time, self.q, self.qd = arm.time, arm.q, arm.qd
-        self.current = motor_currents(arm.effort)
+        world = self.world
+        self.time, self.q, self.qd = world.time, world.q, world.qd
+        self.current = motor_currents(world.effort)
         self.report = self.link.pass_on(JointReport(self.time, self.q, self.qd, self.current))
 
     def _watch_contact(self) -> None:
         """Trigger a protective stop at a contact and hold the measured joints."""
         if not self.robot.moves:
             self._contact.reset()
-        elif self._contact.update(self.arm.external_torque):
+        elif self._contact.update(self.world.external_torque):
             self.robot.protective_stop()
             self.robot.popup = 'Protective stop: collision detected by joint torque'
             self._setpoint.hold(self.q)
-            _log.error('%s: %.0f N m', self.robot.popup, self.arm.external_torque)
+            _log.error('%s: %.0f N m', self.robot.popup, self.world.external_torque)
 
     def _wire_gripper(self) -> None:
         """Connect output, gripper and part-present input while the tool has power."""
@@ -249,12 +230,11 @@ class Driver:
         if self.gripper_server:
             self.gripper_server.update(self.time, powered)
             return
-        pins = self.io.pins
-        if self.gripper == VACUUM:
-            self.arm.set_blow_off(powered and pins.digital_out[BLOW_OFF_PIN])
-        close = self.wiring.close_command(pins.digital_out[GRIPPER_PIN])
-        self.arm.set_gripper(powered and close)
-        present = powered and self.arm.part_present
+        pins, hand = self.io.pins, self.world.hand
+        if isinstance(hand, Cup):
+            hand.blows = powered and pins.digital_out[BLOW_OFF_PIN]
+        hand.close(powered and self.wiring.close_command(pins.digital_out[GRIPPER_PIN]))
+        present = powered and hand.part_present
         pins.digital_in[PART_PRESENT_PIN] = self.wiring.part_present(present, self.time)
 
     def _follow_program(self) -> None:

@@ -6,8 +6,7 @@ import logging
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.faults import Undo
-from ur5_pick_place.sim.gripper_faults import ALL_FAULTS, faults_of
+from ur5_pick_place.sim.faults import ALL_FAULTS, Undo, faults_of
 
 _log = logging.getLogger(__name__)
 
@@ -16,8 +15,8 @@ class FaultInjector:
     """The faults of one driver."""
 
     def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self.known = faults_of(driver.gripper)
+        self._driver, self._gripper = driver, driver.world.settings.gripper
+        self.known = faults_of(self._gripper)
         """The faults that this cell can have, by name."""
         self._undo: dict[str, list[Undo]] = {}
 
@@ -38,7 +37,7 @@ class FaultInjector:
         """
         check_fault(name)
         if name not in self.known:
-            raise InvalidInput(f'{name}: not a fault of gripper: {self._driver.gripper}')
+            raise InvalidInput(f'{name}: not a fault of gripper: {self._gripper}')
         fault = self.known[name]
         undo = fault.inject(self._driver)
         self._undo.setdefault(name, []).append(undo)

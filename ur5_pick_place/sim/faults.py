@@ -16,11 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.cell import PART_SIZE
-from ur5_pick_place.sim.controller_manager import STRICT
+from ur5_pick_place.sim.controllers.controller_manager import STRICT
 from ur5_pick_place.sim.dashboard import Answer
 from ur5_pick_place.sim.driver import GRIPPER_PIN, Driver
+from ur5_pick_place.sim.gripper_server import GripperFault
+from ur5_pick_place.sim.grippers import ACTION, DIGITAL, VACUUM
 from ur5_pick_place.sim.link import Channel, Frozen, Jumping, dropped, not_a_number
+from ur5_pick_place.sim.physics.cell import PART_SIZE
 from ur5_pick_place.sim.robot import Program
 from ur5_pick_place.sim.wiring import Bouncing, Late
 
@@ -29,7 +31,6 @@ LOSS = 0.2  # fraction of the best-effort messages, as on a poor wireless link
 
 _ASIDE = (-0.25, -0.5, PART_SIZE / 2)  # [m] on a corner of the table
 _SHIFT = 0.010  # [m]
-_SLIPPERY = 0.03  # fraction of the pads' friction: a held cube slides out within 1 s
 _UNMOVED = 0.001  # [m] within which the cube is where it was placed
 
 Undo = Callable[[], Any]
@@ -45,7 +46,7 @@ class Fault(NamedTuple):
 
 def _protective_stop(driver: Driver) -> Undo:
     driver.robot.protective_stop()
-    return lambda: _require_success(driver.dashboard.unlock_protective_stop())
+    return lambda: _require_success(driver.dashboard.act('unlock_protective_stop'))
 
 
 def _emergency_stop(driver: Driver) -> Undo:
@@ -59,16 +60,16 @@ def _safeguard_stop(driver: Driver) -> Undo:
 
 
 def _program_stopped(driver: Driver) -> Undo:
-    driver.dashboard.stop()
-    return lambda: _require_success(driver.dashboard.play())
+    driver.dashboard.act('stop')
+    return lambda: _require_success(driver.dashboard.act('play'))
 
 
 def _program_paused(driver: Driver) -> Undo:
-    _require_success(driver.dashboard.pause())
+    _require_success(driver.dashboard.act('pause'))
 
     def resume() -> None:
         if driver.robot.program is Program.PAUSED:
-            _require_success(driver.dashboard.play())
+            _require_success(driver.dashboard.act('play'))
 
     return resume
 
@@ -90,13 +91,13 @@ def _output_stuck(driver: Driver) -> Undo:
 
 
 def _part_present_stuck(driver: Driver) -> Undo:
-    state = driver.arm.part_present and driver.robot.tool_voltage > 0
+    state = driver.world.hand.part_present and driver.robot.tool_voltage > 0
     return _add(driver.wiring.input_faults, lambda present, now: state)
 
 
 def _part_slips(driver: Driver) -> Undo:
-    driver.arm.set_grip(_SLIPPERY)
-    return partial(driver.arm.set_grip, 1.0)
+    driver.world.hand.make_slippery(True)
+    return partial(driver.world.hand.make_slippery, False)
 
 
 def _part_missing(driver: Driver) -> Undo:
@@ -104,9 +105,9 @@ def _part_missing(driver: Driver) -> Undo:
 
 
 def _part_shifted(driver: Driver) -> Undo:
-    if driver.arm.part_present:
+    if driver.world.hand.part_present:
         raise InvalidInput('the gripper holds the cube: it can only be shifted on the table')
-    return _displace(driver, driver.arm.T_world_part[:3, 3] + [_SHIFT, 0.0, 0.0])
+    return _displace(driver, driver.world.T_world_part[:3, 3] + [_SHIFT, 0.0, 0.0])
 
 
 def _controller_inactive(driver: Driver) -> Undo:
@@ -162,19 +163,28 @@ def _displace(driver: Driver, to: Any) -> Undo:
     A cube that was taken out of the gripper is not put back: the fingers may have closed.
 
     """
-    arm = driver.arm
-    was_held = arm.part_present
-    before = arm.T_world_part
+    world = driver.world
+    was_held = world.hand.part_present
+    before = world.T_world_part
     yaw = math.atan2(before[1, 0], before[0, 0])
-    arm.place_part(to[0], to[1], yaw, to[2])
+    world.place_part(to[0], to[1], yaw, to[2])
 
     def put_back() -> None:
-        lies_there = np.linalg.norm((arm.T_world_part[:3, 3] - to)[:2]) < _UNMOVED
+        lies_there = np.linalg.norm((world.T_world_part[:3, 3] - to)[:2]) < _UNMOVED
         if lies_there and not was_held:
             x, y, z = before[:3, 3]
-            arm.place_part(x, y, yaw, z)
+            world.place_part(x, y, yaw, z)
 
     return put_back
+
+
+def _server(fault: GripperFault) -> Fault:
+    def inject(driver: Driver) -> Undo:
+        assert driver.gripper_server
+        driver.gripper_server.faults.add(fault)
+        return partial(driver.gripper_server.faults.discard, fault)
+
+    return Fault(fault.value, inject)
 
 
 FAULTS = {
@@ -264,4 +274,33 @@ FAULTS = {
         _in_both_directions('loss', LOSS),
     ),
 }
-"""All faults by name."""
+"""The faults of any cell, by name."""
+
+GRIPPER_FAULTS: dict[str, dict[str, Fault]] = {
+    DIGITAL: {},
+    VACUUM: {
+        'cup_leaks': Fault(
+            'the lip is damaged: no vacuum, and a held cube falls',
+            lambda driver: _set_flag(driver.world.hand, 'leaks'),
+        ),
+    },
+    ACTION: {
+        'gripper_jammed': Fault(
+            'the fingers do not move: goals stall where they are',
+            lambda driver: _set_flag(driver.world.hand, 'jams'),
+        ),
+    }
+    | {f'gripper_{fault.name.lower()}': _server(fault) for fault in GripperFault},
+}
+"""Those of one gripper, by gripper and name."""
+
+ALL_FAULTS = FAULTS | {
+    name: fault for faults in GRIPPER_FAULTS.values() for name, fault in faults.items()
+}
+"""The faults of every gripper, and those of any cell, by name."""
+
+
+def faults_of(gripper: str) -> dict[str, Fault]:
+    """Return the faults of a cell with this gripper."""
+    return FAULTS | GRIPPER_FAULTS[gripper]
+

@@ -9,11 +9,11 @@ goal that ends on a part succeeds, stalled. A new goal replaces the one that run
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from enum import Enum
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.cell import FINGER_TRAVEL, OPEN_GAP
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND
+from ur5_pick_place.sim.physics.hand import FINGER_TRAVEL, OPEN_GAP, Fingers
 
 CLOSED = 0.8
 """Angle of the knuckle with closed fingers [rad]."""
@@ -23,13 +23,19 @@ _STALL_TIME = 0.25  # [s] without motion
 _STALL_STEP = 0.002  # [rad] that counts as motion
 
 
-class Fingers(Protocol):
-    """The world, as the server uses it."""
+class GripperFault(Enum):
+    """What may be wrong with the server."""
 
-    @property
-    def finger_gap(self) -> float: ...
-
-    def set_finger_gap(self, gap: float) -> None: ...
+    GONE = "the gripper's action server is missing"
+    SILENT = "the gripper's goals are not answered"
+    REJECTS = "the gripper's goals are rejected"
+    ABORTS = "the gripper's goals are aborted"
+    NEVER_ENDS = "the gripper's goals do not end"
+    NAN = 'the gripper reports NaN as its position'
+    WRONG_OBJECT = (
+        'the gripper reports an object where there is none, and none where there is one'
+    )
+    JOINT_SILENT = "the gripper's joint is not on joint_states"
 
 
 @dataclass
@@ -54,10 +60,7 @@ class GripperServer:
 
     Attributes
     ----------
-    is_absent, is_silent, rejects, aborts, never_ends, is_nan, is_wrong, is_joint_silent : bool
-        Faults: no server; goals are not answered; rejected; aborted; have no end; the position is
-        NaN; an object is reported where there is none, and none where there is one; the joint is
-        not published.
+    faults : set of GripperFault
 
     """
 
@@ -66,8 +69,7 @@ class GripperServer:
         self._goal: GripperGoal | None = None
         self._moved = 0.0, 0.0  # position [rad] and time [s] of the latest motion
         self._now = 0.0
-        self.is_absent = self.is_silent = self.rejects = self.aborts = False
-        self.never_ends = self.is_nan = self.is_wrong = self.is_joint_silent = False
+        self.faults: set[GripperFault] = set()
 
     @property
     def is_moving(self) -> bool:
@@ -77,16 +79,16 @@ class GripperServer:
     @property
     def true_position(self) -> float:
         """Angle of the knuckle [rad], as its joint shows it."""
-        return (OPEN_GAP - self._fingers.finger_gap) / (2 * FINGER_TRAVEL) * CLOSED
+        return (OPEN_GAP - self._fingers.gap) / (2 * FINGER_TRAVEL) * CLOSED
 
     @property
     def position(self) -> float:
         """The angle as the server reports it [rad]."""
-        return math.nan if self.is_nan else self.true_position
+        return math.nan if (GripperFault.NAN in self.faults) else self.true_position
 
     def check(self, position: float) -> None:
         """Raise `InvalidInput` for a goal that is rejected."""
-        if self.rejects or not math.isfinite(position):
+        if (GripperFault.REJECTS in self.faults) or not math.isfinite(position):
             raise InvalidInput(f'position {position}: rejected')
 
     def start(self, position: float) -> GripperGoal:
@@ -100,7 +102,7 @@ class GripperServer:
     def cancel(self, goal: GripperGoal) -> None:
         """Hold the fingers where they are."""
         if goal is self._goal:
-            self._fingers.set_finger_gap(self._fingers.finger_gap)
+            self._fingers.move_to(self._fingers.gap)
             self._end(goal, 'canceled')
 
     def update(self, now: float, powered: bool) -> None:
@@ -109,24 +111,24 @@ class GripperServer:
         goal, at = self._goal, self.true_position
         if goal is None:
             return
-        if self.aborts or not powered:
+        if (GripperFault.ABORTS in self.faults) or not powered:
             self._end(goal, 'aborted')
             return
         share = min(max(goal.position / CLOSED, 0.0), 1.0)
-        self._fingers.set_finger_gap(OPEN_GAP - 2 * FINGER_TRAVEL * share)
+        self._fingers.move_to(OPEN_GAP - 2 * FINGER_TRAVEL * share)
         if abs(at - self._moved[0]) > _STALL_STEP:
             self._moved = at, now
-        if self.never_ends:
+        if (GripperFault.NEVER_ENDS in self.faults):
             return
         if abs(at - goal.position) <= _TOLERANCE:
-            self._end(goal, 'succeeded', is_stalled=self.is_wrong)
+            self._end(goal, 'succeeded', is_stalled=(GripperFault.WRONG_OBJECT in self.faults))
         elif now - self._moved[1] >= _STALL_TIME:
-            self._end(goal, 'succeeded', is_stalled=not self.is_wrong)
+            self._end(goal, 'succeeded', is_stalled=GripperFault.WRONG_OBJECT not in self.faults)
 
     def _end(self, goal: GripperGoal, how: str, is_stalled: bool = False) -> None:
         goal.ended, goal.final = how, self.position
         if how == 'succeeded':
             goal.stalled, goal.reached_goal = is_stalled, not is_stalled
-            if self.is_wrong and goal.reached_goal:
+            if (GripperFault.WRONG_OBJECT in self.faults) and goal.reached_goal:
                 goal.final = goal.position
         self._goal = None

@@ -1,7 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modes of a CB3 robot controller: power, safety, program and speed scaling."""
+"""A robot controller: power, safety, program and speed scaling, collisions, motor currents."""
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
+
+import numpy as np
+
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.settings import Settings, setting
 
 MAX_SETPOINT_SPEED = 20.0
 """Joint speed [rad/s] above which the robot's program ignores a setpoint."""
@@ -9,6 +15,13 @@ MAX_SETPOINT_SPEED = 20.0
 _POWER_UP_TIME = 1.0  # [s] from POWER_ON to IDLE, and for the brakes
 _UNLOCK_WAIT = 5.0  # [s] after which a protective stop may be unlocked
 _RAMP = 0.01  # speed scaling regained per cycle after a pause
+# UR publishes neither gears nor motors. The strain wave gears are said to reduce by 101; torque
+# constants are of the size that the literature has for a UR5's two larger kinds of joint (Kufieta,
+# Force estimation in robotic manipulators, NTNU 2014), for every type. They were not checked on a
+# robot: read the currents for their sign and size, and no torque from them.
+_GEAR = 101.0
+_TORQUE_CONSTANTS = np.array([0.125, 0.125, 0.125, 0.0922, 0.0922, 0.0922])  # [N m / A]
+
 _INSTALLED_PAYLOAD = 0.0, (0.0, 0.0, 0.0)  # mass [kg], centre of gravity in tool0 [m]
 
 
@@ -159,6 +172,11 @@ class Robot:
             self.program = Program.PAUSED
         return self.program is Program.PAUSED
 
+    def close_popup(self) -> bool:
+        """Close the popup on the pendant."""
+        self.popup = ''
+        return True
+
     def stop(self) -> bool:
         """End the program."""
         self.program = Program.STOPPED
@@ -200,3 +218,55 @@ class Robot:
     def _cut_power(self) -> None:
         self.mode, self._coming = RobotMode.POWER_OFF, None
         self._tool_voltage = 0
+
+
+@dataclass(frozen=True)
+class ContactSettings(Settings):
+    """Thresholds of the protective stop after a contact."""
+
+    contact_torque: float = setting(
+        10.0,
+        'unexplained torque of any joint that causes a protective stop; 0.6 is normal with the '
+        'cube, a collision exceeds 100',
+        unit='N m',
+        low=2.0,
+        high=150.0,
+    )
+    contact_time: float = setting(
+        0.016,
+        'how long the torque must last; one cycle may be noise, three cause damage',
+        unit='s',
+        low=0.008,
+        high=0.5,
+    )
+
+
+class ContactWatch:
+    """
+    Detects a contact from the unexplained torque of each cycle.
+
+    Parameters
+    ----------
+    period : float
+        Cycle time [s].
+
+    """
+
+    def __init__(self, settings: ContactSettings, period: float) -> None:
+        self._torque = settings.contact_torque
+        self._cycles_needed = max(1, round(settings.contact_time / period))
+        self._cycles = 0
+
+    def update(self, torque: float) -> bool:
+        """Take a cycle's torque [N m]; return whether a contact is detected."""
+        self._cycles = self._cycles + 1 if torque > self._torque else 0
+        return self._cycles >= self._cycles_needed
+
+    def reset(self) -> None:
+        """Reset the count of cycles."""
+        self._cycles = 0
+
+
+def motor_currents(torque: Array) -> Array:
+    """Return the currents of the motors [A] for joint torques (6,) [N m], without friction."""
+    return torque / (_GEAR * _TORQUE_CONSTANTS)

@@ -104,7 +104,7 @@ import logging, sys
 sys.path.insert(0, {str(Path(__file__).parents[2] / 'support')!r})
 logging.basicConfig(format='%(levelname)s %(message)s')
 from recordings import lifting_recording
-from ur5_pick_place.sim import world
+from ur5_pick_place.sim.physics import world
 from ur5_pick_place.demo import pictures
 recording = lifting_recording()
 cell = pictures.draw_cell(recording, 'cell.png')

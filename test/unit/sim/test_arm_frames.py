@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The TF tree agrees with the robot description's check vectors and with the DH product."""
+"""The arms of the cell agree with the robot description, and with our tables of each type."""
 
 import numpy as np
 import pytest
 from independent_arm import URDF_POSES
+from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
-from ur5_pick_place.kinematics import forward, load_model
-from ur5_pick_place.sim.arm_frames import fixed_frames, link_frames
+from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
+from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
+from ur5_pick_place.kinematics.link_inertias import rated_payload
+from ur5_pick_place.sim.physics.arm import ARM_TYPES, fixed_frames, link_frames, load_arm
 
-UR5 = load_model('ur5')
+UR5 = load_arm('ur5')
 
 
-def pose(q, parent, child, prefix=''):
+def pose(q, parent, child, prefix='', arm=UR5):
     """Pose (4, 4) of `child` in its ancestor `parent`."""
     T = np.eye(4)
-    tree = {f.child: f for f in (*fixed_frames(prefix), *link_frames(UR5, q, prefix))}
+    tree = {f.child: f for f in (*fixed_frames(prefix), *link_frames(arm, q, prefix))}
     while child != parent:
         frame = tree[child]
         step = np.eye(4)
@@ -33,12 +36,14 @@ def test_tool0_is_where_the_robot_description_puts_it(q, position, quat_xyzw):
     assert turn.magnitude() < 1e-5
 
 
-def test_tool0_and_wrist_3_are_dh_frame_6_seen_from_base(rng):
-    for q in rng.uniform(-np.pi, np.pi, (50, 6)):
-        expected = forward(UR5, q)
+@pytest.mark.parametrize('ur_type', ARM_TYPES)
+def test_tool0_and_wrist_3_are_dh_frame_6_seen_from_base(ur_type, rng):
+    arm, model = load_arm(ur_type), load_model(ur_type)
+    for q in rng.uniform(-np.pi, np.pi, (10, 6)):
+        expected = forward(model, q)
         T_base_link_base = pose(q, 'base_link', 'base')
         for frame in ('tool0', 'wrist_3_link'):
-            found = np.linalg.inv(T_base_link_base) @ pose(q, 'base_link', frame)
+            found = np.linalg.inv(T_base_link_base) @ pose(q, 'base_link', frame, arm=arm)
             assert found == pytest.approx(expected, abs=1e-12)
 
 
@@ -58,3 +63,32 @@ def test_a_prefix_marks_every_frame_but_world(rng):
     assert pose(q, 'left_base_link', 'left_tool0', 'left_') == pytest.approx(
         pose(q, 'base_link', 'tool0')
     )
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_series_payload_and_torques_are_those_of_our_tables(ur_type):
+    arm, model = load_arm(ur_type), load_model(ur_type)
+    assert (arm.cycle, arm.payload) == (model.cycle, rated_payload(ur_type))
+    assert (arm.polyscope != '3') == model.is_e_series
+    assert [link.torque for link in arm.links] == model.effort_max.tolist()
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_no_housing_stands_out_of_the_bodies_that_the_planner_keeps_clear(ur_type):
+    """But for the edges of cylinders, sharper than the housings, by some millimetres."""
+    model, arm = load_model(ur_type), load_arm(ur_type)
+    hulls = [(body.link, ConvexHull(body.vertices).equations) for body in arm_bodies(model)]
+    for i, link in enumerate(arm.links, start=1):
+        assert LINKS[i] == link.name
+        ca, sa = np.cos(model.alpha[i - 1]), np.sin(model.alpha[i - 1])
+        to_dh = np.array([[1, 0, 0], [0, ca, sa], [0, -sa, ca]])  # axes of DH frame i
+        for start, end, radius, dome in link.housings:
+            along = np.subtract(end, start) / np.linalg.norm(np.subtract(end, start))
+            across = np.cross(along, [1, 0, 0] if abs(along[0]) < 0.5 else [0, 1, 0])
+            angles = np.linspace(0.0, 2 * np.pi, 24)[:, None]
+            ring = radius * (np.cos(angles) * across + np.sin(angles) * np.cross(along, across))
+            points = np.vstack([start + ring, end + ring, [end + dome * along]])
+            points = (points - [model.a[i - 1], 0.0, 0.0]) @ to_dh.T
+            inside = [points @ e[:, :3].T + e[:, 3] for number, e in hulls if number == i]
+            outside = np.min([distances.max(axis=1) for distances in inside], axis=0)
+            assert outside.max() < 6e-3, f'{link.name}: {1e3 * outside.max():.1f} mm'

@@ -9,11 +9,10 @@ from ideal_driver import move, run
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.contact import ContactSettings
-from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.robot import SafetyMode
-from ur5_pick_place.sim.world import World
+from ur5_pick_place.sim.physics.world import World
+from ur5_pick_place.sim.robot import ContactSettings, SafetyMode
 
 
 def drive(driver, hand, *where):
@@ -22,7 +21,7 @@ def drive(driver, hand, *where):
     torques = []
     for _ in range(round(1.3 / CYCLE)):
         driver.cycle()
-        torques.append(driver.arm.external_torque)
+        torques.append(driver.world.external_torque)
     return goal, max(torques)
 
 
@@ -36,10 +35,10 @@ def test_running_into_the_table_is_a_protective_stop_and_presses_no_longer():
     assert 'collision' in driver.robot.popup
     assert world.external_torque < 10.0
     run(driver, 5.0)
-    assert driver.dashboard.unlock_protective_stop().success
-    driver.dashboard.stop()
+    assert driver.dashboard.act('unlock_protective_stop').success
+    driver.dashboard.act('stop')
     driver.cycle()
-    driver.dashboard.play()
+    driver.dashboard.act('play')
     run(driver, 0.07)  # until the controller is active again
     goal, torque = drive(driver, hand, 0.5, 0.2, 0.1, 0.0)
     assert goal.outcome.status == 'succeeded'
@@ -55,7 +54,7 @@ def test_the_hardest_stop_is_no_contact(stop):
     run(driver, 0.5)
     assert abs(world.qd).max() > 2.5
     if stop == 'pause':
-        driver.dashboard.pause()
+        driver.dashboard.act('pause')
     else:
         driver.trajectory[SCALED].cancel(goal)
     for _ in range(125):

@@ -13,28 +13,28 @@ from ur5_pick_place.sim.robot import Robot
 )
 def test_version_and_model(ur_type, polyscope, major, model):
     dashboard = Dashboard(Robot(), ur_type, polyscope)
-    assert dashboard.version[0] == major
-    assert dashboard.polyscope_version().text.startswith(f'URSoftware {major}.')
-    assert dashboard.get_robot_model().text == model
+    assert dashboard.version[0] == major and dashboard.model == model
+    assert dashboard.state()['polyscopeversion'].startswith(f'URSoftware {major}.')
 
 
 @pytest.mark.parametrize(
     ('polyscope', 'has'),
     [
-        ('3', {'get_user_role'}),
-        ('5', {'is_in_remote_control', 'clear_operational_mode'}),
-        ('X', {'is_in_remote_control', 'clear_operational_mode', 'resume'}),
+        ('3', {'user_role'}),
+        ('5', {'remote_control', 'clear_operational_mode'}),
+        ('X', {'remote_control', 'clear_operational_mode', 'resume'}),
     ],
 )
 def test_what_a_polyscope_lacks_is_refused_by_name(polyscope, has):
     dashboard = Dashboard(Robot(), 'ur5e', polyscope)
-    for name in ('get_user_role', 'is_in_remote_control', 'clear_operational_mode', 'resume'):
-        answer = getattr(dashboard, name)()
-        assert answer.success == (name in has), name
-        assert answer.success or answer.text.startswith(f'PolyScope {polyscope} has no ')
+    for name in ('user_role', 'remote_control', 'clear_operational_mode', 'resume'):
+        refusal = dashboard.lacking(name)
+        assert (refusal is None) == (name in has), name
+        assert refusal is None or refusal.text.startswith(f'PolyScope {polyscope} has no ')
+    assert dashboard.act('resume').success == (polyscope == 'X')
 
 
 def test_resume_continues_a_paused_program_of_polyscope_x():
     robot = Robot()
-    assert robot.pause() and not Dashboard(robot, 'ur5e', '5').resume().success
-    assert Dashboard(robot, 'ur5e', 'X').resume().success and robot.moves
+    assert robot.pause() and not Dashboard(robot, 'ur5e', '5').act('resume').success
+    assert Dashboard(robot, 'ur5e', 'X').act('resume').success and robot.moves

@@ -5,7 +5,7 @@ import pytest
 from faulty_cell import FaultyCell
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.world import World
+from ur5_pick_place.sim.physics.world import World
 
 
 @pytest.fixture

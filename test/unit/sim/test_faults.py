@@ -9,12 +9,12 @@ from ideal_driver import HERE, answer, move
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.controllers.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.faults import FAULTS, LATENCY, LOSS
 from ur5_pick_place.sim.link import Channel
+from ur5_pick_place.sim.physics.world import World
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
-from ur5_pick_place.sim.world import World
 
 
 @pytest.fixture
@@ -58,18 +58,18 @@ def test_a_stop_freezes_the_goal_and_nothing_moves_until_it_is_cleared_and_playe
     assert robot.safety is mode and goal.outcome is None
     assert robot.program_running and robot.scaling == 0.0
     if name != 'program_paused':
-        assert not cell.driver.dashboard.play().success
+        assert not cell.driver.dashboard.act('play').success
     cell.clear(name)
     assert robot.safety is SafetyMode.NORMAL
     if name != 'program_paused':  # taking that back is playing
         assert cell.stands() and goal.outcome is None
         if name == 'emergency_stop':
-            assert not cell.driver.dashboard.play().success
-            cell.driver.dashboard.power_on()
+            assert not cell.driver.dashboard.act('play').success
+            cell.driver.dashboard.act('power_on')
             cell.run(1.1)
-            cell.driver.dashboard.brake_release()
+            cell.driver.dashboard.act('brake_release')
             cell.run(1.1)
-        assert cell.driver.dashboard.play().success
+        assert cell.driver.dashboard.act('play').success
     cell.run(3.0)
     assert goal.outcome.status == 'succeeded'
 
@@ -82,10 +82,10 @@ def test_an_emergency_stop_takes_the_power_of_arm_and_tool(cell):
     robot = cell.driver.robot
     assert robot.mode is RobotMode.POWER_OFF and robot.tool_voltage == 0
     assert not cell.driver.io.pins.digital_out[16] and not cell.arm.closed
-    assert not cell.driver.dashboard.power_on().success
+    assert not cell.driver.dashboard.act('power_on').success
     cell.clear('emergency_stop')
     assert robot.mode is RobotMode.POWER_OFF
-    assert cell.driver.dashboard.power_on().success
+    assert cell.driver.dashboard.act('power_on').success
 
 
 def test_of_several_stops_the_gravest_shows_and_each_holds_the_arm(cell):
@@ -95,7 +95,7 @@ def test_of_several_stops_the_gravest_shows_and_each_holds_the_arm(cell):
         assert robot.safety == mode
     cell.run(6.0)
     for name, left in (('emergency_stop', 3), ('protective_stop', 5), ('safeguard_stop', 1)):
-        assert not cell.driver.dashboard.play().success
+        assert not cell.driver.dashboard.act('play').success
         cell.clear(name)
         assert robot.safety == left
 
@@ -273,7 +273,7 @@ def test_on_slippery_pads_the_cube_slides_out_and_is_held_again_on_dry_ones():
     hand.go(0.45, -0.2, 0.1, 0.0)
     undo = FAULTS['part_slips'].inject(Driver(world))
     hand.wait(1.0)
-    assert not world.part_present and world.T_world_part[2, 3] < 0.03
+    assert not world.hand.part_present and world.T_world_part[2, 3] < 0.03
     undo()
     hand.grip(False)
     x, y = world.T_world_part[:2, 3]
@@ -281,7 +281,7 @@ def test_on_slippery_pads_the_cube_slides_out_and_is_held_again_on_dry_ones():
     hand.grip(True)
     hand.go(x, y, 0.1, 0.0)
     hand.wait(0.5)
-    assert world.part_present
+    assert world.hand.part_present
 
 
 def test_a_missing_part_lies_aside_and_comes_back_to_where_it_was():

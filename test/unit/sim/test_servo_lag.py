@@ -6,7 +6,7 @@ import pytest
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicHermiteSpline
 
-from ur5_pick_place.sim.servo_lag import LaggedReference
+from ur5_pick_place.sim.physics.servo_lag import LaggedReference
 
 CYCLE, STEPS = 0.008, 8
 

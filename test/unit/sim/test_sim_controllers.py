@@ -8,7 +8,13 @@ from ideal_driver import arm as arm
 from ideal_driver import driver as driver
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.controller_manager import FREEDRIVE, POSITION, SCALED, UNSCALED, VELOCITY
+from ur5_pick_place.sim.controllers.controller_manager import (
+    FREEDRIVE,
+    POSITION,
+    SCALED,
+    UNSCALED,
+    VELOCITY,
+)
 
 BEST_EFFORT = 1
 

@@ -8,11 +8,11 @@ from ideal_driver import driver as driver
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.controller_manager import IO_AND_STATUS, PASSTHROUGH, SCALED
-from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.controllers.controller_manager import IO_AND_STATUS, PASSTHROUGH, SCALED
+from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.io_controller import IoController
+from ur5_pick_place.sim.physics.world import World
 from ur5_pick_place.sim.robot import Robot, RobotMode, SafetyMode
-from ur5_pick_place.sim.world import World
 
 # -- pins ---------------------------------------------------------------------------------------
 
@@ -145,7 +145,7 @@ def test_a_robot_without_power_supplies_no_tool_whatever_is_requested(driver):
     assert driver.robot.tool_voltage == 0 and not driver.io.pins.digital_out[16]
     assert answer(driver, driver.io.set_io(1, 3, 1.0))[0], 'the control box has power'
     driver.robot.release_emergency_stop()
-    assert driver.dashboard.power_on().success
+    assert driver.dashboard.act('power_on').success
     run(driver, 0.1)
     assert driver.robot.tool_voltage == 24 and not driver.io.pins.digital_out[16]
     assert driver.io.pins.digital_out[3]
@@ -153,7 +153,7 @@ def test_a_robot_without_power_supplies_no_tool_whatever_is_requested(driver):
 
 @pytest.mark.parametrize('controller', [SCALED, PASSTHROUGH])
 def test_a_robot_stops_at_a_contact_also_while_the_pc_stands_still(arm, controller):
-    driver = Driver(arm, controller)
+    driver = Driver(arm, DriverSettings(controller=controller))
     run(driver, 0.1)
     driver.pc_frozen, arm.external_torque = True, 200.0
     run(driver, 0.1)
@@ -195,14 +195,14 @@ def test_half_speed_takes_twice_as_long(driver, arm):
 def test_a_paused_program_freezes_the_goal_and_resumes_on_a_ramp(driver, arm):
     goal = move(driver, HERE + 1.0)
     run(driver, 0.4)
-    assert driver.dashboard.pause().success
+    assert driver.dashboard.act('pause').success
     run(driver, 0.1)
     frozen = arm.q.copy()
     run(driver, 3.0)
     assert goal.outcome is None and driver.robot.program_running
     assert arm.q == pytest.approx(frozen)
     assert driver.robot.scaling == 0.0
-    assert driver.dashboard.play().success
+    assert driver.dashboard.act('play').success
     run(driver, 0.4)
     assert driver.robot.scaling == pytest.approx(0.5, abs=0.02)
     run(driver, 2.0)
@@ -247,18 +247,18 @@ def test_power_off_drops_the_tool_and_the_way_back_is_on_brakes_program(driver):
     answer(driver, driver.io.set_io(4, 0, 24.0))
     answer(driver, driver.io.set_io(1, 16, 1.0))
     run(driver, 0.05)
-    driver.dashboard.power_off()
+    driver.dashboard.act('power_off')
     run(driver, 0.05)
     assert driver.robot.mode is RobotMode.POWER_OFF and driver.robot.tool_voltage == 0
     assert not driver.io.pins.digital_out[16] and not driver.robot.program_running
-    assert not driver.dashboard.play().success
-    driver.dashboard.power_on()
+    assert not driver.dashboard.act('play').success
+    driver.dashboard.act('power_on')
     run(driver, 1.1)
     assert driver.robot.mode is RobotMode.IDLE
-    driver.dashboard.brake_release()
+    driver.dashboard.act('brake_release')
     run(driver, 1.1)
     assert driver.robot.mode is RobotMode.RUNNING and not driver.robot.program_running
-    assert driver.dashboard.play().success
+    assert driver.dashboard.act('play').success
     run(driver, 0.07)
     assert driver.controllers.motion == SCALED
 

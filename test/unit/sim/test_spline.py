@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BPoly
 
-from ur5_pick_place.sim.spline import Knot, Spline
+from ur5_pick_place.sim.controllers.spline import Knot, Spline
 
 TIMES = (0.5, 1.25, 2.0)
 

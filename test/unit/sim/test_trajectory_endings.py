@@ -6,7 +6,7 @@ import pytest
 from trailing_arm import CYCLE, HERE, OFF_PATH, REACHED, THERE, Cell, command, point, rest
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.sim.goals import GoalResult, JointTolerance
+from ur5_pick_place.sim.controllers.goals import GoalResult, JointTolerance
 
 CANCELED = GoalResult('canceled', 0, '')
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
-from ur5_pick_place.sim.trajectory_controller import TrajectoryController
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryController
 
 RECORDED = Path(__file__).parents[3] / 'test/data' / 'trajectory_replacement.json.xz'
 CASES = json.loads(lzma.decompress(RECORDED.read_bytes()))['cases']

@@ -17,8 +17,8 @@ from hand import GRASP_HEIGHT, TCP, TOOL_DOWN, TURN, Hand, hand_over, quintic
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.cell import MAX_PARTS, PART_SIZE, load_cell, part_name, upright
-from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE, load_cell, part_name, upright
+from ur5_pick_place.sim.physics.world import CellSettings, World
 
 # UR's parameter sheet, typed here a second time: the cell must agree with it, not with itself.
 A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
@@ -163,8 +163,8 @@ def test_a_gripped_cube_sits_between_the_pads_with_the_tool_pointing_down() -> N
     hand = hand_over(world, 0.45, -0.2, 0.3)
     hand.grip(True)
     assert_transforms_close(world.T_world_part, world.T_world_tcp @ TOOL_DOWN, 3e-4, 2e-3)
-    assert world.part_present
-    assert world.finger_gap == pytest.approx(PART_SIZE, abs=2e-4)
+    assert world.hand.part_present
+    assert world.hand.gap == pytest.approx(PART_SIZE, abs=2e-4)
 
 
 @pytest.mark.parametrize('seed', range(10))
@@ -176,9 +176,9 @@ def test_a_displaced_cube_is_gripped_carried_and_stays_where_it_is_put(seed: int
     dx, dy = rng.uniform(-0.005, 0.005, 2)
     world.place_part(0.45 + dx, -0.2 + dy, yaw + np.radians(rng.uniform(-10, 10)))
     hand = hand_over(world, 0.45, -0.2, yaw)
-    assert not world.part_present
+    assert not world.hand.part_present
     hand.grip(True)
-    assert world.part_present
+    assert world.hand.part_present
     T_tcp_part = np.linalg.inv(world.T_world_tcp) @ world.T_world_part
 
     hand.go(0.45, -0.2, 0.15, yaw)
@@ -186,12 +186,12 @@ def test_a_displaced_cube_is_gripped_carried_and_stays_where_it_is_put(seed: int
     hand.go(0.5, 0.2, 0.15, yaw + 0.7, duration=1.2)
     hand.go(0.5, 0.2, GRASP_HEIGHT, yaw + 0.7)
     hand.wait(0.2)
-    assert world.part_present
+    assert world.hand.part_present
     assert max(hand.torques) < 2.0
     wanted = world.T_world_tcp @ T_tcp_part
 
     hand.grip(False)
-    assert not world.part_present
+    assert not world.hand.part_present
     hand.go(0.5, 0.2, 0.15, yaw + 0.7)
     assert_transforms_close(world.T_world_part, wanted, 5e-4, np.radians(0.3))
 
@@ -212,22 +212,22 @@ def test_a_cube_held_for_half_a_minute_does_not_creep() -> None:
 def test_closing_on_nothing_never_signals_a_part() -> None:
     world = World()
     world.place_part(0.3, 0.4, 0.0)
-    world.set_gripper(True)
+    world.hand.close(True)
     for _ in range(150):
         world.step(HOME)
-        assert not world.part_present
-    assert 0.0 < world.finger_gap < 0.004
+        assert not world.hand.part_present
+    assert 0.0 < world.hand.gap < 0.004
 
 
 def test_a_part_taken_out_of_the_hand_is_noticed() -> None:
     world = World()
     hand = hand_over(world, 0.45, -0.2, 0.0)
     hand.grip(True)
-    assert world.part_present
+    assert world.hand.part_present
     world.place_part(0.3, 0.4, 0.0)
     world.step(hand.q)
     world.step(hand.q)
-    assert not world.part_present
+    assert not world.hand.part_present
 
 
 def test_a_finger_that_lands_on_the_cube_shows_as_external_torque() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The trajectory controllers' action servers, topics and query service on the simulated cell."""
 
+from collections.abc import Callable
 from threading import Lock
 from typing import Any
 
@@ -26,13 +27,155 @@ from ur5_pick_place.nodes.sim.publishers import (
     error_point,
 )
 from ur5_pick_place.nodes.sim.services import through_link
-from ur5_pick_place.sim.controller_manager import PASSTHROUGH
+from ur5_pick_place.sim.controllers.controller_manager import PASSTHROUGH
+from ur5_pick_place.sim.controllers.goals import (
+    INVALID_GOAL,
+    AcceptedGoal,
+    GoalResult,
+    JointTolerance,
+)
+from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.goals import INVALID_GOAL, AcceptedGoal, GoalResult, JointTolerance
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 
 
-class TrajectoryServer:
+class ActionFace:
+    """
+    One action server of the simulated driver, whose goals run in the driver's own time.
+
+    Parameters
+    ----------
+    kind : type
+        Of the action.
+    name : str
+        Of the action.
+    lock : Lock
+        Held by whoever touches the driver.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        driver: Driver,
+        kind: Any,
+        name: str,
+        lock: Lock,
+        group: CallbackGroup,
+    ) -> None:
+        self._node, self._driver, self._lock, self._group = node, driver, lock, group
+        self._kind, self._action = kind, name
+        self._running: dict[bytes, tuple[Any, Any, Future[Any]]] = {}
+        self._server: ActionServer[Any, Any, Any] | None = None
+        self._offer()
+
+    @property
+    def is_absent(self) -> bool:
+        """Whether a fault removes the server."""
+        raise NotImplementedError
+
+    async def consider(self, request: Any) -> None:
+        """Raise `InvalidInput` or `IndexError` for a goal that is rejected."""
+        raise NotImplementedError
+
+    def begin(self, request: Any) -> Any:
+        """Begin a goal in the driver; the lock is held."""
+        raise NotImplementedError
+
+    def cancel(self, goal: Any) -> None:
+        """Cancel a goal in the driver; the lock is held."""
+        raise NotImplementedError
+
+    def ending(self, goal: Any) -> str:
+        """Return 'succeeded', 'aborted' or 'canceled'; '' while the goal runs."""
+        raise NotImplementedError
+
+    def result(self, goal: Any) -> Any:
+        """Return the result of a goal that has ended."""
+        raise NotImplementedError
+
+    def feedback(self, goal: Any) -> Any:
+        """Return the feedback of a goal, None if there is none yet."""
+        raise NotImplementedError
+
+    def pass_on(self, callback: Callable[[Any], None], handle: Any) -> None:
+        """Hand a goal or its cancel to a callback."""
+        callback(handle)
+
+    def monitor(self) -> None:
+        """Deliver feedback and results; called at 20 Hz of simulated time by the executor."""
+        self._offer()
+        for handle, goal, future in list(self._running.values()):
+            end = self.ending(goal)
+            if not end:
+                feedback = self.feedback(goal)
+                if feedback is not None:
+                    handle.publish_feedback(feedback)
+            # A goal is canceled before rclpy has set its state; its result must wait for that.
+            elif not future.done() and (end != 'canceled' or handle.is_cancel_requested):
+                future.set_result(None)
+
+    def destroy(self) -> None:
+        """Destroy the action server; running goals get no result."""
+        if self._server is not None:
+            self._server.destroy()
+        self._server = None
+        self._running.clear()
+
+    def _offer(self) -> None:
+        """Create or destroy the action server, as the faults require."""
+        if self.is_absent and self._server is not None:
+            self.destroy()
+        elif not self.is_absent and self._server is None:
+            consider: Any = self._consider  # rclpy awaits it, though its types do not say so
+            self._server = ActionServer(
+                self._node,
+                self._kind,
+                self._action,
+                execute_callback=self._execute,
+                goal_callback=consider,
+                handle_accepted_callback=lambda handle: self.pass_on(self._start, handle),
+                cancel_callback=self._cancel,
+                callback_group=self._group,
+            )
+
+    async def _consider(self, request: Any) -> GoalResponse:
+        try:
+            await self.consider(request)
+        except (InvalidInput, IndexError) as error:
+            self._node.get_logger().error(f'{self._action}: goal rejected: {error}')
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def _start(self, handle: Any) -> None:
+        if self._server is None:  # destroyed since the goal was accepted
+            return
+        with self._lock:
+            goal = self.begin(handle.request)
+        self._running[_key(handle)] = handle, goal, Future()
+        handle.execute()
+
+    async def _execute(self, handle: Any) -> Any:
+        if _key(handle) not in self._running:  # the server has gone meanwhile
+            handle.abort()
+            return self._kind.Result()
+        _, goal, future = self._running[_key(handle)]
+        await future
+        self._running.pop(_key(handle), None)
+        end = {'succeeded': handle.succeed, 'aborted': handle.abort, 'canceled': handle.canceled}
+        end[self.ending(goal)]()
+        return self.result(goal)
+
+    def _cancel(self, handle: Any) -> CancelResponse:
+        self.pass_on(self._cancel_now, handle)
+        return CancelResponse.ACCEPT
+
+    def _cancel_now(self, handle: Any) -> None:
+        if _key(handle) in self._running:
+            with self._lock:
+                self.cancel(self._running[_key(handle)][1])
+
+
+class TrajectoryServer(ActionFace):
     """
     One trajectory controller's interface.
 
@@ -48,12 +191,10 @@ class TrajectoryServer:
     def __init__(
         self, node: Node, driver: Driver, name: str, lock: Lock, group: CallbackGroup
     ) -> None:
-        self._node, self._driver, self._name, self._lock = node, driver, name, lock
-        self._controller = driver.trajectory[name]
-        self._group = group
-        self._running: dict[bytes, tuple[Any, AcceptedGoal, Future[Any]]] = {}
-        self._server: ActionServer[Any, Any, Any] | None = None
-        self._offer()
+        self._name, self._controller = name, driver.trajectory[name]
+        super().__init__(
+            node, driver, FollowJointTrajectory, f'{name}/follow_joint_trajectory', lock, group
+        )
         self._has_parameter = self._controller.splices
         node.create_service(
             GetParameters, f'{name}/get_parameters', self._get_parameters, callback_group=group
@@ -74,94 +215,56 @@ class TrajectoryServer:
             QueryTrajectoryState, f'{name}/query_state', self._query, callback_group=group
         )
 
-    def monitor(self) -> None:
-        """Deliver feedback and results; called at 20 Hz of simulated time by the executor."""
-        self._offer()
-        for handle, goal, future in list(self._running.values()):
-            outcome = goal.outcome
-            if outcome is None:
-                self._feed_back(handle, goal)
-            # A goal is canceled before rclpy has set its state; its result must wait for that.
-            elif not future.done() and (
-                outcome.status != 'canceled' or handle.is_cancel_requested
-            ):
-                future.set_result(outcome)
+    @property
+    def is_absent(self) -> bool:
+        return self._driver.link.actions_absent
 
-    def destroy(self) -> None:
-        """Destroy the action server; running goals get no result."""
-        if self._server is not None:
-            self._server.destroy()
-        self._server = None
-        self._running.clear()
+    def pass_on(self, callback: Callable[[Any], None], handle: Any) -> None:
+        """Pass it through the simulated link."""
+        through_link(self._driver, callback, reliable=True)(handle)
 
-    def _offer(self) -> None:
-        """Create or destroy the action server, as the faults require."""
-        absent = self._driver.link.actions_absent
-        if absent and self._server is not None:
-            self.destroy()
-        elif not absent and self._server is None:
-            start = through_link(self._driver, self._start, reliable=True)
-            self._server = ActionServer(
-                self._node,
-                FollowJointTrajectory,
-                f'{self._name}/follow_joint_trajectory',
-                execute_callback=self._execute,
-                goal_callback=self._consider,
-                handle_accepted_callback=start,
-                cancel_callback=self._cancel,
-                callback_group=self._group,
+    async def consider(self, request: FollowJointTrajectory.Goal) -> None:
+        """See `ActionFace`."""
+        with self._lock:
+            command = command_from_msg(request.trajectory)
+            tolerances = tolerances_from_msg(request.goal_tolerance)
+            self._controller.check_goal(command, self._driver.time, tolerances)
+
+    def begin(self, request: FollowJointTrajectory.Goal) -> AcceptedGoal:
+        """See `ActionFace`."""
+        try:
+            return self._controller.start_goal(
+                command_from_msg(request.trajectory),
+                self._driver.time,
+                tolerances_from_msg(request.path_tolerance),
+                tolerances_from_msg(request.goal_tolerance),
+                to_seconds(request.goal_time_tolerance),
             )
-
-    def _consider(self, request: FollowJointTrajectory.Goal) -> GoalResponse:
-        try:
-            with self._lock:
-                command = command_from_msg(request.trajectory)
-                tolerances = tolerances_from_msg(request.goal_tolerance)
-                self._controller.check_goal(command, self._driver.time, tolerances)
-        except InvalidInput as error:
-            self._node.get_logger().error(f'{self._name}: goal rejected: {error}')
-            return GoalResponse.REJECT
-        return GoalResponse.ACCEPT
-
-    def _start(self, handle: Any) -> None:
-        if self._server is None:  # destroyed since the goal was accepted
-            return
-        request = handle.request
-        try:
-            with self._lock:
-                goal = self._controller.start_goal(
-                    command_from_msg(request.trajectory),
-                    self._driver.time,
-                    tolerances_from_msg(request.path_tolerance),
-                    tolerances_from_msg(request.goal_tolerance),
-                    to_seconds(request.goal_time_tolerance),
-                )
         except InvalidInput as error:  # it became inactive since the goal was accepted
             goal = AcceptedGoal(self._controller.defaults)
             goal.outcome = GoalResult('aborted', INVALID_GOAL, str(error))
-        self._running[_key(handle)] = handle, goal, Future()
-        handle.execute()
+            return goal
 
-    async def _execute(self, handle: Any) -> FollowJointTrajectory.Result:
-        outcome: GoalResult = await self._running[_key(handle)][2]  # type: ignore[assignment]
-        del self._running[_key(handle)]
-        end = {'succeeded': handle.succeed, 'aborted': handle.abort, 'canceled': handle.canceled}
-        end[outcome.status]()
-        return FollowJointTrajectory.Result(error_code=outcome.code, error_string=outcome.message)
+    def cancel(self, goal: AcceptedGoal) -> None:
+        """See `ActionFace`."""
+        self._controller.cancel(goal)
 
-    def _cancel(self, handle: Any) -> CancelResponse:
-        through_link(self._driver, self._cancel_now, reliable=True)(handle)
-        return CancelResponse.ACCEPT
+    def ending(self, goal: AcceptedGoal) -> str:
+        """See `ActionFace`."""
+        return goal.outcome.status if goal.outcome else ''
 
-    def _cancel_now(self, handle: Any) -> None:
-        if _key(handle) in self._running:
-            with self._lock:
-                self._controller.cancel(self._running[_key(handle)][1])
+    def result(self, goal: AcceptedGoal) -> FollowJointTrajectory.Result:
+        """See `ActionFace`."""
+        assert goal.outcome
+        return FollowJointTrajectory.Result(
+            error_code=goal.outcome.code, error_string=goal.outcome.message
+        )
 
-    def _feed_back(self, handle: Any, goal: AcceptedGoal) -> None:
+    def feedback(self, goal: AcceptedGoal) -> FollowJointTrajectory.Feedback | None:
+        """See `ActionFace`."""
         tracking = goal.tracking
         if tracking is None:  # accepted since the last cycle
-            return
+            return None
         feedback = FollowJointTrajectory.Feedback(
             header=Header(stamp=time_to_msg(tracking.time)),
             joint_names=self._controller.joint_names,
@@ -170,7 +273,7 @@ class TrajectoryServer:
             error=error_point(tracking),
         )
         fill(feedback, index=tracking.reference.index)  # control_msgs 6.3 and later
-        handle.publish_feedback(feedback)
+        return feedback
 
     def _follow(self, message: JointTrajectory) -> None:
         try:

@@ -11,8 +11,8 @@ For simulations only, under `sim_driver/`: `part_pose` (where the cube really is
 (travel of the two fingers), `place_part` (puts the cube at a pose), `feed_part` (brings the next
 of `parts` cubes; `part_pose` and `place_part` refer to the latest one, `part_poses` has all),
 `switch_input` (ur_msgs/SetIO: a button or sensor at input `pin`, 0 to 15), `protective_stop`, and
-for every fault of `sim.faults` and of its gripper (`sim.gripper_faults`) a service `faults/<name>`
-(true injects, false clears) beside `clear_faults`.
+for every fault of `sim.faults` that its gripper can have a service `faults/<name>` (true injects,
+false clears) beside `clear_faults`.
 
 With `gripper: action` the cell also has `robotiq_gripper_controller/gripper_cmd`, of the type
 `gripper_action_type`, and the gripper's joint on `joint_states`, as a Robotiq's node has.
@@ -48,32 +48,28 @@ from dataclasses import dataclass
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.cell.robot_settings import config_file
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.sim.actions import TrajectoryServer
-from ur5_pick_place.nodes.sim.dashboard import DashboardServices
-from ur5_pick_place.nodes.sim.faults import FaultServices
+from ur5_pick_place.nodes.sim.actions import ActionFace, TrajectoryServer
+from ur5_pick_place.nodes.sim.dashboard import serve_dashboard
+from ur5_pick_place.nodes.sim.faults import serve_faults
 from ur5_pick_place.nodes.sim.gripper import ACTION, GripperActions
 from ur5_pick_place.nodes.sim.publishers import Publishers
 from ur5_pick_place.nodes.sim.services import Services
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.sim.contact import ContactSettings
-from ur5_pick_place.sim.controller_manager import (
+from ur5_pick_place.sim.controllers.controller_manager import (
     IO_AND_STATUS,
-    MOTION_CONTROLLERS,
     PASSTHROUGH,
     SCALED,
     UNSCALED,
 )
-from ur5_pick_place.sim.driver import REPLACEMENTS, RESTART, Driver
+from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
-from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL
-from ur5_pick_place.sim.scene_boxes import load_boxes
-from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.sim.physics.scene_boxes import load_boxes
+from ur5_pick_place.sim.physics.world import CellSettings, World
+from ur5_pick_place.sim.robot import ContactSettings
 
 _THREADS = 1  # no callback blocks: those that take time are coroutines
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
@@ -98,49 +94,15 @@ _CATCH_UP = 0.02  # [s] of wall-clock time that may be made good in a burst
 
 @dataclass(frozen=True)
 class SimDriverSettings(Settings):
-    """Speed, controller, names and faults of the simulated driver."""
+    """What the node adds to the driver."""
 
     real_time_factor: float = setting(
         1.0, 'simulated seconds per wall second; clients keep up to about 3', low=0.05, high=5.0
-    )
-    controller: str = setting(
-        SCALED, 'motion controller that is active at the start', choices=MOTION_CONTROLLERS
-    )
-    tf_prefix: str = setting('', 'prefix of joint names and frames, as given to the driver')
-    trajectory_replacement: str = setting(
-        RESTART,
-        'how a new trajectory replaces the running one: as joint_trajectory_controller up to 6.9 '
-        'or after it',
-        choices=REPLACEMENTS,
-    )
-    arrival_jitter: int = setting(
-        0,
-        'messages from clients arrive at random up to this many cycles late',
-        low=0,
-        high=5,
-    )
-    program_running: bool = setting(
-        True, 'the program runs from the start; false: the pendant waits for Play'
-    )
-    polyscope_x: bool = setting(
-        False, 'the dashboard is that of PolyScope X, which only an e-Series robot can have'
     )
     publish_tf: bool = setting(True, 'publish the frames of the arm')
     scene_file: str = setting(
         '', 'scene file whose boxes are solid here, as for the planner; empty: none'
     )
-    gripper_action_type: str = setting(
-        GRIPPER_COMMAND,
-        'with gripper: action, the type of its action',
-        choices=(GRIPPER_COMMAND, PARALLEL),
-    )
-
-
-def _polyscope(ur_type: str, is_x: bool) -> str:
-    is_e_series = load_model(ur_type).is_e_series
-    if is_x and not is_e_series:
-        raise InvalidInput(f'polyscope_x = true: a {ur_type} has PolyScope 3; choose an e-Series')
-    return 'X' if is_x else '5' if is_e_series else '3'
 
 
 class Simulation:
@@ -150,45 +112,29 @@ class Simulation:
         self,
         node: Node,
         cell: CellSettings,
+        driver_settings: DriverSettings,
         contact: ContactSettings,
         settings: SimDriverSettings,
     ) -> None:
         boxes = load_boxes(config_file(settings.scene_file)) if settings.scene_file else ()
         world = World(cell, boxes=boxes)
-        prefix = settings.tf_prefix
-        self._node = node
-        self._driver = Driver(
-            world,
-            settings.controller,
-            prefix,
-            contact,
-            world.cycle,
-            settings.trajectory_replacement,
-            cell.ur_type,
-            _polyscope(cell.ur_type, settings.polyscope_x),
-            cell.gripper,
-            settings.gripper_action_type,
-            settings.arrival_jitter,
-        )
-        if not settings.program_running:
-            self._driver.robot.stop()
-        self._faults = FaultInjector(self._driver)
-        self._lock = threading.Lock()
+        self._node, self._lock = node, threading.Lock()
+        self._driver = driver = Driver(world, driver_settings, contact)
         group = ReentrantCallbackGroup()
-        self._publishers = Publishers(
-            node, self._driver, world, cell.ur_type, prefix, settings.publish_tf
-        )
-        self._services = Services(node, self._driver, world, self._lock, group, prefix)
-        DashboardServices(node, self._driver, self._lock, group)
-        self._servers = [
-            TrajectoryServer(node, self._driver, name, self._lock, group)
-            for name in self._driver.trajectory
+        prefix = driver_settings.tf_prefix
+        self._publishers = Publishers(node, driver, prefix, settings.publish_tf)
+        self._services = Services(node, driver, self._lock, group, prefix)
+        serve_dashboard(node, driver, self._lock, group)
+        serve_faults(node, FaultInjector(driver), self._lock, group)
+        self._actions: list[ActionFace] = [
+            TrajectoryServer(node, driver, name, self._lock, group) for name in driver.trajectory
         ]
         self._gripper: GripperActions | None = None
-        if self._driver.gripper_server:
-            server = self._driver.gripper_server
-            self._gripper = GripperActions(node, self._driver, server, self._lock, group)
-        FaultServices(node, self._faults, self._lock, group)
+        if driver.gripper_server:
+            self._gripper = GripperActions(
+                node, driver, driver.gripper_server, self._lock, group
+            )
+            self._actions.append(self._gripper)
         # The simulation wakes the executor with this: a Future must be completed from there.
         self._wake = node.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
         self._arrival = node.create_guard_condition(
@@ -208,20 +154,16 @@ class Simulation:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=_END)
-        for server in self._servers:
-            server.destroy()
-        if self._gripper:
-            self._gripper.destroy()
+        for face in self._actions:
+            face.destroy()
 
     def _deliver(self) -> None:
         self._driver.link.to_driver.advance(self._driver.time)
 
     def _monitor(self) -> None:
         self._services.monitor()
-        for server in self._servers:
-            server.monitor()
-        if self._gripper:
-            self._gripper.monitor()
+        for face in self._actions:
+            face.monitor()
 
     def _run(self) -> None:
         try:
@@ -258,13 +200,13 @@ class SimDriver(Node):
     def __init__(self) -> None:
         super().__init__('sim_driver')
         self._simulation: Simulation | None = None
-        cell, contact, settings = declare_settings(
-            self, CellSettings, ContactSettings, SimDriverSettings
+        cell, *others = declare_settings(
+            self, CellSettings, DriverSettings, ContactSettings, SimDriverSettings
         )
         grips = [f'{ACTION}/_action/send_goal'] if cell.gripper == GRIPPER_ACTION else []
         refuse_if_served(self, [*_SERVED, *grips])
         # Stored before it is started, so that destroy_node ends it whenever a signal arrives.
-        self._simulation = Simulation(self, cell, contact, settings)
+        self._simulation = Simulation(self, cell, *others)
         self._simulation.start()
 
     def destroy_node(self) -> None:

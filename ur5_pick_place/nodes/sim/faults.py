@@ -13,35 +13,24 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.fault_injector import FaultInjector
 
 
-class FaultServices:
-    """
-    A service for each fault, and one that clears them all.
+def serve_faults(node: Node, faults: FaultInjector, lock: Lock, group: CallbackGroup) -> None:
+    """Serve every fault, and one service that clears them all; `lock` guards the driver."""
 
-    Parameters
-    ----------
-    lock : Lock
-        Held by whoever touches the driver.
+    def serve(kind: type, name: str, act: Callable[[Any], str]) -> None:
+        def answer(request: Any, response: Any) -> Any:
+            try:
+                with lock:
+                    response.message = act(request)
+                response.success = True
+            except InvalidInput as error:
+                response.success, response.message = False, str(error)
+            return response
 
-    """
+        node.create_service(kind, f'sim_driver/{name}', answer, callback_group=group)
 
-    def __init__(
-        self, node: Node, faults: FaultInjector, lock: Lock, group: CallbackGroup
-    ) -> None:
-        def serve(kind: type, name: str, act: Callable[[Any], str]) -> None:
-            def answer(request: Any, response: Any) -> Any:
-                try:
-                    with lock:
-                        response.message = act(request)
-                    response.success = True
-                except InvalidInput as error:
-                    response.success, response.message = False, str(error)
-                return response
+    def switch(name: str) -> Callable[[SetBool.Request], str]:
+        return lambda request: (faults.inject if request.data else faults.clear)(name)
 
-            node.create_service(kind, f'sim_driver/{name}', answer, callback_group=group)
-
-        def switch(name: str) -> Callable[[SetBool.Request], str]:
-            return lambda request: (faults.inject if request.data else faults.clear)(name)
-
-        for name in faults.known:
-            serve(SetBool, f'faults/{name}', switch(name))
-        serve(Trigger, 'clear_faults', lambda request: faults.clear_all())
+    for name in faults.known:
+        serve(SetBool, f'faults/{name}', switch(name))
+    serve(Trigger, 'clear_faults', lambda request: faults.clear_all())

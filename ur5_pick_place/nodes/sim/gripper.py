@@ -5,24 +5,23 @@ from threading import Lock
 from typing import Any
 
 from control_msgs.action import GripperCommand, ParallelGripperCommand
-from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.messages.conversions import time_to_msg
+from ur5_pick_place.nodes.sim.actions import ActionFace
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.gripper_server import JOINT, GripperGoal, GripperServer
+from ur5_pick_place.sim.gripper_server import JOINT, GripperFault, GripperGoal, GripperServer
 from ur5_pick_place.sim.grippers import PARALLEL
 
 ACTION = 'robotiq_gripper_controller/gripper_cmd'
 
 
-class GripperActions:
+class GripperActions(ActionFace):
     """
     Offers the gripper's action and publishes its joint, on the node of the simulated driver.
 
@@ -38,19 +37,15 @@ class GripperActions:
     def __init__(
         self, node: Node, driver: Driver, server: GripperServer, lock: Lock, group: CallbackGroup
     ) -> None:
-        self._node, self._driver, self._core = node, driver, server
-        self._lock, self._group = lock, group
-        self._is_parallel = server.kind == PARALLEL
-        self._type: Any = ParallelGripperCommand if self._is_parallel else GripperCommand
-        self._running: dict[bytes, tuple[Any, GripperGoal, Future[Any]]] = {}
+        self._core, self._is_parallel = server, server.kind == PARALLEL
         self._unanswered: list[Future[Any]] = []
-        self._server: ActionServer[Any, Any, Any] | None = None
+        kind = ParallelGripperCommand if self._is_parallel else GripperCommand
+        super().__init__(node, driver, kind, ACTION, lock, group)
         self._joint = node.create_publisher(JointState, 'joint_states', SYSTEM_DEFAULT)
-        self._offer()
 
     def publish(self) -> None:
         """Publish the gripper's joint, every cycle."""
-        if not self._core.is_joint_silent:
+        if GripperFault.JOINT_SILENT not in self._core.faults:
             stamp = time_to_msg(self._driver.time)
             position = [self._core.true_position]
             self._joint.publish(
@@ -58,89 +53,54 @@ class GripperActions:
             )
 
     def monitor(self) -> None:
-        """Deliver feedback and results; called at 20 Hz of simulated time by the executor."""
-        self._offer()
-        if not self._core.is_silent:
+        """See `ActionFace`."""
+        if not self._is_silent:
             for answer in self._unanswered:
                 answer.set_result(None)
             self._unanswered.clear()
-        for handle, goal, future in list(self._running.values()):
-            if not goal.ended:
-                self._feed_back(handle)
-            elif not future.done() and (goal.ended != 'canceled' or handle.is_cancel_requested):
-                future.set_result(None)
+        super().monitor()
 
-    def destroy(self) -> None:
-        """Destroy the action server; running goals get no result."""
-        if self._server is not None:
-            self._server.destroy()
-        self._server = None
-        self._running.clear()
+    @property
+    def is_absent(self) -> bool:
+        return GripperFault.GONE in self._core.faults
 
-    def _offer(self) -> None:
-        """Create or destroy the action server, as the faults require."""
-        if self._core.is_absent and self._server is not None:
-            self.destroy()
-        elif not self._core.is_absent and self._server is None:
-            consider: Any = self._consider  # rclpy awaits it, though its types do not say so
-            self._server = ActionServer(
-                self._node,
-                self._type,
-                ACTION,
-                execute_callback=self._execute,
-                goal_callback=consider,
-                handle_accepted_callback=self._start,
-                cancel_callback=self._cancel,
-                callback_group=self._group,
-            )
+    @property
+    def _is_silent(self) -> bool:
+        return GripperFault.SILENT in self._core.faults
 
-    async def _consider(self, request: Any) -> GoalResponse:
-        if self._core.is_silent:
+    async def consider(self, request: Any) -> None:
+        """See `ActionFace`."""
+        if self._is_silent:
             answer: Future[Any] = Future()
             self._unanswered.append(answer)
             await answer
-        try:
-            self._core.check(self._position_of(request))
-        except (InvalidInput, IndexError) as error:
-            self._node.get_logger().error(f'{ACTION}: goal rejected: {error}')
-            return GoalResponse.REJECT
-        return GoalResponse.ACCEPT
+        self._core.check(self._position_of(request))
 
     def _position_of(self, request: Any) -> float:
         position = request.command.position
         return float(position[0] if self._is_parallel else position)
 
-    def _start(self, handle: Any) -> None:
-        with self._lock:
-            goal = self._core.start(self._position_of(handle.request))
-        self._running[_key(handle)] = handle, goal, Future()
-        handle.execute()
+    def begin(self, request: Any) -> GripperGoal:
+        """See `ActionFace`."""
+        return self._core.start(self._position_of(request))
 
-    async def _execute(self, handle: Any) -> Any:
-        if _key(handle) not in self._running:  # the server has gone meanwhile
-            handle.abort()
-            return self._type.Result()
-        _, goal, future = self._running[_key(handle)]
-        await future
-        self._running.pop(_key(handle), None)
-        if goal.ended == 'succeeded':
-            handle.succeed()
-        elif goal.ended == 'canceled':
-            handle.canceled()
-        else:
-            handle.abort()
-        result = self._filled(self._type.Result(), goal.final)
+    def cancel(self, goal: GripperGoal) -> None:
+        """See `ActionFace`."""
+        self._core.cancel(goal)
+
+    def ending(self, goal: GripperGoal) -> str:
+        """See `ActionFace`."""
+        return goal.ended
+
+    def result(self, goal: GripperGoal) -> Any:
+        """See `ActionFace`."""
+        result = self._filled(self._kind.Result(), goal.final)
         result.stalled, result.reached_goal = goal.stalled, goal.reached_goal
         return result
 
-    def _cancel(self, handle: Any) -> CancelResponse:
-        if _key(handle) in self._running:
-            with self._lock:
-                self._core.cancel(self._running[_key(handle)][1])
-        return CancelResponse.ACCEPT
-
-    def _feed_back(self, handle: Any) -> None:
-        handle.publish_feedback(self._filled(self._type.Feedback(), self._core.position))
+    def feedback(self, goal: GripperGoal) -> Any:
+        """See `ActionFace`."""
+        return self._filled(self._kind.Feedback(), self._core.position)
 
     def _filled(self, message: Any, position: float) -> Any:
         """Return a result or feedback with the position of the knuckle [rad]."""
@@ -149,7 +109,3 @@ class GripperActions:
         else:
             message.position = position
         return message
-
-
-def _key(handle: Any) -> bytes:
-    return bytes(handle.goal_id.uuid)

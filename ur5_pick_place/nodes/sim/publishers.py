@@ -27,20 +27,18 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import Analog, Digital, IOStates, ToolDataMsg
 
-from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.messages.conversions import duration_to_msg, matrix_to_pose, time_to_msg
 from ur5_pick_place.nodes.ros.qos import LATCHED
-from ur5_pick_place.sim.arm_frames import Frame, fixed_frames, link_frames
-from ur5_pick_place.sim.controller_manager import (
+from ur5_pick_place.sim.controllers.controller_manager import (
     IO_AND_STATUS,
     JOINT_STATES,
     PASSTHROUGH,
     SPEED_SCALING,
 )
+from ur5_pick_place.sim.controllers.goals import Tracking
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.goals import Tracking
 from ur5_pick_place.sim.link import JointReport
-from ur5_pick_place.sim.world import World
+from ur5_pick_place.sim.physics.arm import Frame, fixed_frames, link_frames, load_arm
 
 SYSTEM_DEFAULT = QoSPresetProfiles.SYSTEM_DEFAULT.value
 
@@ -49,26 +47,10 @@ _TRUTH_PERIOD = 0.040  # [s]
 
 
 class Publishers:
-    """
-    All topics of the cell.
+    """All topics of the cell."""
 
-    Parameters
-    ----------
-    world : World
-        Source of the truth about the part.
-
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        driver: Driver,
-        world: World,
-        ur_type: str,
-        tf_prefix: str,
-        publish_tf: bool,
-    ) -> None:
-        self._driver, self._world, self._prefix = driver, world, tf_prefix
+    def __init__(self, node: Node, driver: Driver, tf_prefix: str, publish_tf: bool) -> None:
+        self._driver, self._world, self._prefix = driver, driver.world, tf_prefix
         self._cycles = 0
         self._alphabetical = sorted(range(6), key=lambda i: driver.joint_names[i])
         self._names = [driver.joint_names[i] for i in self._alphabetical]
@@ -86,7 +68,7 @@ class Publishers:
             if name != PASSTHROUGH
         }
         self._io = _IoPublishers(node, driver)
-        self._model = load_model(ur_type)
+        self._arm = load_arm(driver.world.settings.ur_type)
         self._tf = TransformBroadcaster(node) if publish_tf else None
         if publish_tf:
             self._static_tf = StaticTransformBroadcaster(node)
@@ -122,7 +104,7 @@ class Publishers:
         self._cycles += 1
 
     def _due(self, period: float) -> bool:
-        return self._cycles % round(period / self._driver.period) == 0
+        return self._cycles % round(period / self._world.cycle) == 0
 
     def _send(self, publish: Callable[[], object]) -> None:
         self._driver.link.to_clients.send(publish, self._driver.time)
@@ -131,7 +113,7 @@ class Publishers:
         """Publish the joints, and the frames that robot_state_publisher makes of them."""
         self._send(partial(self._joint_states.publish, self._joint_state(now, report)))
         if self._tf is not None and self._due(_TF_PERIOD):
-            frames = link_frames(self._model, report.q.tolist(), self._prefix)
+            frames = link_frames(self._arm, report.q.tolist(), self._prefix)
             transforms = [_transform(frame, now) for frame in frames]
             self._send(partial(self._tf.sendTransform, transforms))
 

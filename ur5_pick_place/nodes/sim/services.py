@@ -29,7 +29,7 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
 from ur5_pick_place.nodes.ros.distro import fill, payload_of
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
-from ur5_pick_place.sim.controller_manager import (
+from ur5_pick_place.sim.controllers.controller_manager import (
     FREEDRIVE,
     IO_AND_STATUS,
     PASSTHROUGH,
@@ -37,10 +37,9 @@ from ur5_pick_place.sim.controller_manager import (
     VELOCITY,
     Controller,
 )
+from ur5_pick_place.sim.controllers.setpoints import ForwardController
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.io_controller import Request
-from ur5_pick_place.sim.setpoints import ForwardController
-from ur5_pick_place.sim.world import World
 
 # What is claimed instead of joints.
 _CLAIMS = {
@@ -56,7 +55,7 @@ class Services:
     Parameters
     ----------
     lock : Lock
-        Held by whoever touches driver or world.
+        Held by whoever touches the driver.
     group : CallbackGroup
         Reentrant: a service that waits must not keep others from being served.
     prefix : str
@@ -68,12 +67,11 @@ class Services:
         self,
         node: Node,
         driver: Driver,
-        world: World,
         lock: Lock,
         group: CallbackGroup,
         prefix: str,
     ) -> None:
-        self._node, self._driver, self._world, self._lock = node, driver, world, lock
+        self._node, self._driver, self._world, self._lock = node, driver, driver.world, lock
         self._group, self._prefix = group, prefix
         self._waiting: list[tuple[Request, Future[Any]]] = []
         self._set_io: Service[Any, Any] | None = None

@@ -16,7 +16,7 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.sim.spline import Sample, TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.controllers.spline import Sample, TrajectoryCommand, Waypoint
 
 PATH_TOLERANCE = 0.2  # [rad], UR's constraints.<joint>.trajectory
 GOAL_TOLERANCE = 0.1  # [rad], UR's constraints.<joint>.goal

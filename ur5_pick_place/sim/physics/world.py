@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import HOME, UR_TYPES, load_model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.sim.cell import (
+from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS, VACUUM
+from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.sim.physics.arm import ARM_TYPES, load_arm
+from ur5_pick_place.sim.physics.cell import (
     ARM,
-    FINGER_TRAVEL,
-    FINGERS,
+    HAND,
     MAX_PARTS,
-    OPEN_GAP,
     PART_SIZE,
     TABLE_X,
     TABLE_Y,
@@ -31,37 +31,25 @@ from ur5_pick_place.sim.cell import (
     apply_pose,
     load_cell,
     part_name,
-    part_velocity,
     upright,
 )
-from ur5_pick_place.sim.engine import mujoco
-from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS, VACUUM
-from ur5_pick_place.sim.layouts import LAYOUTS
-from ur5_pick_place.sim.scene_boxes import SolidBox
-from ur5_pick_place.sim.servo_lag import LaggedReference
-from ur5_pick_place.sim.suction import Suction
+from ur5_pick_place.sim.physics.engine import mujoco
+from ur5_pick_place.sim.physics.hand import Cup, Fingers, Hand
+from ur5_pick_place.sim.physics.scene_boxes import SolidBox
+from ur5_pick_place.sim.physics.servo_lag import LaggedReference
 
-_FINGER_SPEED = 0.060  # [m/s]
+_HOME = np.deg2rad([0.0, -90.0, 90.0, -90.0, -90.0, 0.0])
 _FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about that of the real arm
-
-# The part-present signal: closing fingers are blocked.
-_STANDSTILL = 0.001  # [m/s] largest speed of a blocked finger
-_NOTHING_GAP = 0.004  # [m]; without a part the closed pads are 2 mm apart
-_BLOCKED_LEAD = 0.001  # [m] by which the command leads a blocked finger
 
 _FARTHEST = 10.0  # [m] of a part; MuJoCo starts anew beyond 1e10
 _FEEDER_CLEARANCE = 0.08  # [m]; two cubes that touch at corners are 64 mm apart
-
-_SLIPPERY_CUP = 0.04  # share of the grip below which a cup does not seal, and pads lose a cube
-
-_GRIP = 6  # index of the gripper's actuator, after those of the arm
 
 
 @dataclass(frozen=True)
 class CellSettings(Settings):
     """Settings of the simulated cell."""
 
-    ur_type: str = setting('ur5', 'robot type', choices=UR_TYPES)
+    ur_type: str = setting('ur5', 'robot type', choices=ARM_TYPES)
     gripper: str = setting(
         DIGITAL,
         'fingers on a tool output, a suction cup on two, or fingers behind an action server',
@@ -116,41 +104,40 @@ class World:
 
     Attributes
     ----------
+    settings : CellSettings
     cycle : float
         Control period of the arm's driver [s].
+    hand : Fingers or Cup
 
     """
 
     def __init__(
         self,
         settings: CellSettings = CellSettings(),
-        q: ArrayLike = HOME,
+        q: ArrayLike = _HOME,
         boxes: Sequence[SolidBox] = (),
     ) -> None:
         q = _check_joints(q)
-        self.cycle = load_model(settings.ur_type).cycle
+        self.settings, self.cycle = settings, load_arm(settings.ur_type).cycle
         self._model = load_cell(settings.parts, boxes, settings.ur_type, settings.gripper)
         self._data = mujoco.MjData(self._model)
         self._planned = mujoco.MjData(self._model)  # the state for inverse dynamics
+        self.hand: Hand = (
+            Cup(self._model, self._data, settings.parts)
+            if settings.gripper == VACUUM
+            else Fingers(self._model, self._data)
+        )
         self._steps = round(self.cycle / self._model.opt.timestep)
         self._cycles = 0
         self._reference = LaggedReference(settings.servo_lag, self.cycle, self._steps)
         self._driven = False
-        self._closed, self._travel = False, 0.0  # commanded travel of both fingers [m]
-        self._finger_speed = _FINGER_SPEED
         self._kp = self._model.actuator_gainprm[ARM, 0].copy()
         self._kv = -self._model.actuator_biasprm[ARM, 2]
         self._torque = self._inverse_dynamics(q, 0.0, 0.0)
         self._contact_torque = np.zeros((self._steps, 6))
-        self._suction: Suction | None = None
-        pads: tuple[str, ...] = ('pad_left', 'pad_right')
-        if settings.gripper == VACUUM:
-            self._suction, pads = Suction(self._model, self._data, settings.parts), ()
-        self._pads = [self._model.geom(name).id for name in pads]
-        self._pad_friction = self._model.geom_friction[self._pads].copy()
-        self._parts, self._part = settings.parts, 0
-        self._feeder = settings.feeder
-        part = upright(*self._feeder[:2], PART_SIZE / 2, self._feeder[2])
+        self._part = 0  # the one that was fed last
+        x, y, yaw = settings.feeder
+        part = upright(x, y, PART_SIZE / 2, yaw)
         apply_pose(self._model, self._data, CellPose(q, np.zeros(2), part))
 
     @property
@@ -182,8 +169,7 @@ class World:
         self._driven = q_command is not None
         self._cycles += 1
         mujoco.mj_kinematics(self._model, self._data)  # a step leaves them one step old
-        if self._suction:
-            self._suction.advance(self.cycle)
+        self.hand.advance(self.cycle)
 
     def _step_driven(self, q_command: Array) -> None:
         if not self._driven:
@@ -205,10 +191,7 @@ class World:
             self._step_physics(i)
 
     def _step_physics(self, i: int) -> None:
-        goal = self._travel
-        most = 2 * self._finger_speed * self._model.opt.timestep
-        grip = self._data.ctrl[_GRIP]
-        self._data.ctrl[_GRIP] = grip + min(max(goal - grip, -most), most)
+        self.hand.step()
         mujoco.mj_step(self._model, self._data)
         self._torque = self._data.actuator_force[ARM].copy()
         self._contact_torque[i] = self._data.qfrc_constraint[ARM]
@@ -256,63 +239,7 @@ class World:
     @property
     def T_world_tcp(self) -> Array:
         """Pose of the point between the finger pads, shape (4, 4)."""
-        return _pose_of(self._data.site('tcp'))
-
-    def set_gripper(self, closed: bool) -> None:
-        """Command the gripper to close or open, each finger at 60 mm/s; or the cup to suck."""
-        if self._suction:
-            self._suction.sucks = closed
-            return
-        self._closed, self._travel = closed, 2 * FINGER_TRAVEL if closed else 0.0
-        if not closed:
-            self._release_force()
-
-    def set_finger_gap(self, gap: float) -> None:
-        """Command the distance between the pads [m]; the fingers hold where a part blocks them."""
-        self._travel = min(max(OPEN_GAP - gap, 0.0), 2 * FINGER_TRAVEL)
-        self._closed = self._travel > self._data.qpos[FINGERS].sum()
-        if not self._closed:
-            self._release_force()
-
-    def _release_force(self) -> None:
-        """Release the grip force at once, as by a valve; only the travel takes time."""
-        grip = self._data.ctrl[_GRIP]
-        self._data.ctrl[_GRIP] = min(grip, self._data.qpos[FINGERS].sum())
-
-    def set_jam(self, is_jammed: bool) -> None:
-        """Keep the fingers from moving, or let them move again."""
-        self._finger_speed = 0.0 if is_jammed else _FINGER_SPEED
-
-    def set_blow_off(self, blows: bool) -> None:
-        """Switch the cup's blow-off; without effect on fingers."""
-        if self._suction:
-            self._suction.blows = blows
-
-    def set_leak(self, leaks: bool) -> None:
-        """Damage the lip of the cup, or mend it."""
-        if self._suction:
-            self._suction.leaks = leaks
-
-    def set_grip(self, share: float) -> None:
-        """Scale the friction of the pads, 0 to 1; a held cube slides out below 0.04."""
-        if self._suction:
-            self._suction.slips = share < _SLIPPERY_CUP
-        self._model.geom_friction[self._pads] = self._pad_friction * share
-
-    @property
-    def finger_gap(self) -> float:
-        """Distance between the finger pads [m]."""
-        return OPEN_GAP - float(self._data.qpos[FINGERS].sum())
-
-    @property
-    def part_present(self) -> bool:
-        """State of the gripper's switch: fingers blocked by a part, or a vacuum reached."""
-        if self._suction:
-            return self._suction.is_reached
-        lead = self._data.ctrl[_GRIP] - self._data.qpos[FINGERS].sum()
-        speed = np.abs(self._data.qvel[FINGERS].sum())  # 0 while both fingers shake with the part
-        stopped = lead > 2 * _BLOCKED_LEAD and speed < _STANDSTILL
-        return bool(self._closed and stopped and self.finger_gap > _NOTHING_GAP)
+        return _pose_of(self._data.site(f'{HAND}tcp'))
 
     @property
     def T_world_part(self) -> Array:
@@ -328,7 +255,7 @@ class World:
     @property
     def pose(self) -> CellPose:
         """Current poses of everything that moves."""
-        return CellPose(self.q, self._data.qpos[FINGERS].copy(), self.T_world_part)
+        return CellPose(self.q, self.hand.travel.copy(), self.T_world_part)
 
     def place_part(self, x: float, y: float, yaw: float, z: float | None = None) -> None:
         """
@@ -350,11 +277,9 @@ class World:
                 f'part at ({x}, {y}, {height}) m, yaw {yaw} rad: must lie within {_FARTHEST:g} m '
                 'of the base in x, y and z, and yaw be finite'
             )
-        if self._suction:
-            self._suction.release()
-        moved = CellPose(self.q, self.pose.fingers, upright(x, y, height, yaw))
+        self.hand.release()
+        moved = CellPose(self.q, self.hand.travel, upright(x, y, height, yaw))
         apply_pose(self._model, self._data, moved, self._part)
-        self._data.qvel[part_velocity(self._part)] = 0.0
 
     def feed_part(self) -> str:
         """
@@ -367,9 +292,9 @@ class World:
 
         """
         n = self._part + 1
-        if n == self._parts:
+        if n == self.settings.parts:
             raise InvalidInput(f'all {n} parts were fed: increase `parts`')
-        x, y, yaw = self._feeder
+        x, y, yaw = self.settings.feeder
         away = np.linalg.norm(self.T_world_parts[:, :3, 3] - [x, y, PART_SIZE / 2], axis=1)
         if away.min() < _FEEDER_CLEARANCE:
             raise InvalidInput(
@@ -378,7 +303,7 @@ class World:
             )
         self._part = n
         self.place_part(x, y, yaw)
-        return f'part {n + 1} of {self._parts}'
+        return f'part {n + 1} of {self.settings.parts}'
 
 
 def _pose_of(thing: Any) -> Array:
