@@ -217,10 +217,12 @@ class _PlanAhead:
         """Return whether a stop needs at most the joints' torque, or what the plan needs."""
         if dynamics is None:
             return True
-        planned = np.abs(dynamics.inverse(self.q, self.qd, self.qdd)).max(axis=0)
         states = stopping.sample(stopping.dense_times(4e-3))[:3]
-        most = np.maximum(dynamics.torque_max, planned)
-        return bool((np.abs(dynamics.inverse(*states)) <= most).all())
+        needed = np.abs(dynamics.inverse(*states)).max(axis=0)
+        if (needed <= dynamics.torque_max).all():
+            return True
+        planned = np.abs(dynamics.inverse(self.q, self.qd, self.qdd)).max(axis=0)
+        return bool((needed <= np.maximum(dynamics.torque_max, planned)).all())
 
     def _is_within(
         self, profile: SpeedProfile, begin: Array, limits: Limits, room: '_TorqueRoom | None'

@@ -105,7 +105,7 @@ class Trajectory:
             return still + self.q[0], still, still.copy(), still.copy()
         i = np.clip(np.searchsorted(self.t, times, side='right') - 1, 0, self.t.size - 2)
         u = (times - self.t[i])[..., None]
-        c = self._coefficients()[:, i]
+        c = self._coefficients().take(i, axis=1)
         q = c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * (c[4] + u * c[5]))))
         qd = c[1] + u * (2 * c[2] + u * (3 * c[3] + u * (4 * c[4] + u * 5 * c[5])))
         qdd = 2 * c[2] + u * (6 * c[3] + u * (12 * c[4] + u * 20 * c[5]))
