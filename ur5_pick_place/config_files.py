@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import yaml
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 
 T = TypeVar('T')
 
@@ -184,10 +184,12 @@ def read_bytes(path: str | Path) -> bytes:
         The home directory is unknown.
 
     """
-    handle = os.open(user_path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle, 'rb') as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(f'{path} is a folder, a pipe or a device: must be a file')
+    def without_waiting(name: str, flags: int) -> int:  # as an empty pipe would keep us
+        return os.open(name, flags | os.O_NONBLOCK)
+
+    with open(user_path(path), 'rb', opener=without_waiting) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(f'{path} is a pipe or a device: must be a file')
         return file.read(MAX_BYTES + 1)
 
 
@@ -289,13 +291,18 @@ def read_parameters(path: Path, node: str = '') -> dict[str, Any]:
     Raises
     ------
     InvalidInput
-        The file cannot be read.
+        The file cannot be read, or holds no mapping.
 
     """
-    sections = _sections(read_yaml(path, 'parameter file'))
+    content = read_yaml(path, 'parameter file')
+    if not isinstance(content, dict | None):
+        raise InvalidInput(
+            f'parameter file {path}: must hold `ros__parameters:` under each node, not '
+            f'{quoted(content)}'
+        )
     return {
         name: value
-        for key, parameters in sections
+        for key, parameters in _sections(content)
         if not node or re.fullmatch(_names_matching(key), node)
         for name, value in parameters.items()
     }

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from taught_poses import MODEL, NOW, POSES
 
+from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings
@@ -240,6 +241,13 @@ def test_a_parameter_file_without_parameters_is_refused(tmp_path, monkeypatch) -
     monkeypatch.setattr('ur5_pick_place.demo.configuration.CONFIG', tmp_path)
     with pytest.raises(InvalidInput, match=r'pick_place.yaml: must hold, under each node'):
         Configuration({})
+
+
+def test_a_page_in_the_place_of_a_parameter_file_is_refused(tmp_path) -> None:
+    path = tmp_path / 'lab.yaml'  # a download that failed
+    path.write_text('<!DOCTYPE html>\n<html></html>\n')
+    with pytest.raises(InvalidInput, match=f'{path}: must hold `ros__parameters:`.*<!DOCTYPE'):
+        read_parameters(path)
 
 
 @fuzzed(0.02)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any cycle file on the simulated cell: where its places lie, and who presses its buttons."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,7 @@ def read_cycle(name: str, gripper: str, config: Path) -> tuple[Path, Cycle]:
 
     """
     given = user_path(name)
-    is_own = bool(name) and (given.exists() or given.name != name)
+    is_own = bool(name) and (given.name != name or os.path.lexists(given))
     path = (given if is_own else config / (name or DEFAULT_CYCLE)).absolute()
     kind, own = gripper_type(gripper), Configuration({'gripper': gripper})
     return path, load_cycle(path, kind(own.read(kind.settings_type), None).pins)

@@ -278,7 +278,7 @@ def _grid(text: str) -> tuple[int, ...]:
 
 
 def _check_out(out: Path) -> None:
+    check_folder(out)
     latest = out / 'latest'
     if latest.exists() and not latest.is_symlink():
         raise InvalidInput(f'--out {out}: {latest} is not a symlink; rename or remove it')
-    check_folder(out)

@@ -31,7 +31,8 @@ def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 def check_folder(folder: Path) -> None:
     """Refuse, with `InvalidInput`, a folder in which nothing can be written."""
-    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    paths = (folder, *folder.absolute().parents)
+    existing = next(path for path in paths if os.path.lexists(path))  # a link to nothing too
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise InvalidInput(f'--out {folder}: {existing} is not a writable folder')
 

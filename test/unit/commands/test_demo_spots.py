@@ -102,9 +102,17 @@ def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'file').write_text('')
     with pytest.raises(InvalidInput, match='file is not a writable folder'):
         read_options(['--out', str(tmp_path / 'file')], CONFIG)
+    (tmp_path / 'link').symlink_to(tmp_path / 'nothing')
+    with pytest.raises(InvalidInput, match='link is not a writable folder'):
+        read_options(['--out', str(tmp_path / 'link')], CONFIG)
     (tmp_path / 'latest').mkdir()
     with pytest.raises(InvalidInput, match='is not a symlink'):
         read_options(['--out', str(tmp_path)], CONFIG)
+
+
+def test_a_file_that_may_not_even_be_looked_for_is_refused() -> None:
+    with pytest.raises(InvalidInput, match='cycle file .* cannot be read: .* name too long'):
+        read_options(['--cycle', f'{"x" * 300}/cycle.yaml'], CONFIG)
 
 
 def test_same_seed_gives_same_spots_and_another_gives_others() -> None:

@@ -380,8 +380,13 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(path, name):
     pipe = path.with_name(name)
     pipe.unlink()
     os.mkfifo(pipe)
-    with pytest.raises(InvalidInput, match=f'{name} is a folder, a pipe or a device'):
+    with pytest.raises(InvalidInput, match=f'{name} is a pipe or a device'):
         PosesFile(path)
+
+
+def test_a_folder_in_the_place_of_the_file_is_named(tmp_path):
+    with pytest.raises(InvalidInput, match=f"Is a directory: '{tmp_path}'"):
+        PosesFile(tmp_path)
 
 
 def test_what_cannot_be_written_is_not_taught(tmp_path):

@@ -176,7 +176,7 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
             sys.argv[i + 1] = str(user_path(sys.argv[i + 1]))
     pairs = itertools.pairwise(sys.argv)
     files = [Path(file) for option, file in pairs if option == '--params-file']
-    files = [file for file in files if file.exists()]
+    files = [file for file in files if os.path.exists(file)]
     try:
         for file in files:
             read_bytes(file)  # refuses a pipe, which rcl would block on
