@@ -48,9 +48,10 @@ def joint_goals(
     within: tuple[Array, Array] | None = None,
 ) -> list[Array]:
     """
-    Return every joint goal (6,) of a pose within the joint limits, the nearest first.
+    Return every joint goal (6,) [rad] of a pose within the joint limits, the nearest first.
 
-    Distance is the point-to-point time: the largest joint distance over its speed.
+    At least one, whole turns included; they may be in collision. Distance is the point-to-point
+    time: the largest joint distance over its speed.
 
     Parameters
     ----------
@@ -63,11 +64,6 @@ def joint_goals(
         The only one allowed; empty for all.
     within : tuple of ndarray, shape (6,), optional
         Bounds on the joints [rad].
-
-    Returns
-    -------
-    list of ndarray
-        At least one [rad], whole turns included; they may be in collision.
 
     Raises
     ------

@@ -175,11 +175,14 @@ class MotionPlanner:
         """Return why a path of joints (n, 6) [rad] is blocked; empty if it is free."""
         if refusal := self.scene.world.refusal:
             return refusal
-        q_min, q_max = range_from(self.limits.q_min, self.limits.q_max, q[0])
-        outside = (q < q_min) | (q > q_max)
+        limits = self.limits
+        outside = (q < limits.q_min) | (q > limits.q_max)
+        if outside.any():  # then those that a start a little outside does not allow
+            q_min, q_max = range_from(limits.q_min, limits.q_max, q[0])
+            outside = (q < q_min) | (q > q_max)
         if outside.any():
             row, joint = np.argwhere(outside)[0]
-            low, high = np.degrees([self.limits.q_min[joint], self.limits.q_max[joint]])
+            low, high = np.degrees([limits.q_min[joint], limits.q_max[joint]])
             return (
                 f'{JOINT_NAMES[joint]} is at {np.degrees(q[row, joint]):.1f} deg: must lie in '
                 f'{low:.0f} to {high:.0f} deg; guide it back in freedrive first'

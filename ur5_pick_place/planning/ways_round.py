@@ -158,7 +158,7 @@ class _Search:
         allowed: float,
         refinement: int,
     ) -> None:
-        self._exact, self._wide = collision.quick(), collision.quick(_EXTRA)
+        self._exact, self._wide = collision.tests(), collision.tests(_EXTRA)
         self._lever, self._qd = collision.levers(), limits.qd
         self._start, self._goals = q_start, np.array(goals[:_MAX_GOALS])
         self._ends = np.vstack([q_start, self._goals])

@@ -81,3 +81,9 @@ def test_a_way_round_that_is_too_heavy_is_refused_for_the_load_not_for_the_wall(
     planner = MotionPlanner(MODEL, QUICK, wall.scene, heavy)
     with pytest.raises(PlanningError, match='N m .*limit .* N m: .*carry less'):
         planner.auto(wall.q_start, [wall.q_goal], allowed=0.3)
+
+
+def test_joints_outside_their_limits_are_named_on_a_path():
+    planner = MotionPlanner(MODEL, QUICK, SCENE)
+    found = planner.why_blocked(np.stack([PICK, PICK + [0.0, 0.0, 1.9, 0.0, 0.0, 0.0]]))
+    assert 'elbow_joint is at 198.9 deg: must lie in -180 to 180 deg' in found

@@ -190,6 +190,16 @@ def test_a_single_triangle_is_a_sheet_that_bars_the_way():
     assert contact(placed(sheet, 0.45, 0.1, 3.0)) is None
 
 
+@pytest.mark.parametrize('size', [1.0, 1e-3])
+def test_a_flat_mesh_along_the_axes_bars_a_long_path(size):
+    """Its bounding box has no volume."""
+    sheet = Mesh(size * np.array([[-1.0, -1, 0], [1, -1, 0], [0, 2, 0]]), np.array([[0, 1, 2]]))
+    tcp = np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(UR5, HOME) @ SCENE.tool.T_tool_tcp
+    world = World().with_object(placed(sheet, *(tcp[:3, 3] + [0.0, 0.0, 0.03])))
+    path = HOME + np.linspace(-0.3, 0.3, 40)[:, None] * np.eye(6)[0]
+    assert CollisionModel(UR5, replace(SCENE, world=world)).check_path(path) is not None
+
+
 @pytest.mark.parametrize('side', [1.0, -1.0])
 def test_a_plane_is_solid_on_the_side_where_the_arm_does_not_stand(side):
     """Whichever way its normal points."""

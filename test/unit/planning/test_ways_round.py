@@ -19,7 +19,6 @@ from solids import SCENE, UR5
 from ur5_pick_place.errors import GateRefusal, PlanningCanceled, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, inverse
 from ur5_pick_place.planning.cancellation import cancelable
-from ur5_pick_place.planning.collision.collision import collision_model
 from ur5_pick_place.planning.paths.rounding import RoundedPolyline
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
@@ -171,19 +170,6 @@ def test_a_search_that_is_not_wanted_any_more_ends():
     with pytest.raises(PlanningCanceled), cancelable(is_canceled):
         planner.auto(task.q_start, [task.q_goal], allowed=60.0)
     assert len(asked) == 201
-
-
-@pytest.mark.parametrize('carried', [False, True])
-def test_the_quick_test_has_the_verdict_of_the_collision_model(carried, rng):
-    boxes = (*problem('shelf', 0).scene.boxes, placed('post', (-0.3, 0.2, 0.3), (0.1, 0.1, 0.6)))
-    collision = collision_model(UR5, replace(SCENE, boxes=boxes, carried=carried))
-    quick = collision.quick()
-    low = np.array([-np.pi, -2.8, -2.8, -np.pi, -np.pi, -np.pi])
-    q = rng.uniform(low, [np.pi, 0.2, 2.8, np.pi, np.pi, np.pi], (1500, 6))
-    free = np.array([quick.is_free(row) for row in q])
-    np.testing.assert_array_equal(free, ~collision.collides(q))
-    assert 150 < free.sum() < 1350
-    assert quick.count == len(q)
 
 
 def test_corners_are_rounded_between_the_legs_and_meet_them_smoothly():

@@ -19,7 +19,6 @@ from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
-from ur5_pick_place.planning.collision.obstacle_watch import ObstacleWatch
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths.trajectory import Trajectory
@@ -157,8 +156,6 @@ def loop_of(
     limits = limits_used(report, planner.limits)
     path = rollout.sample(np.arange(0.0, rollout.duration + CYCLE, CYCLE))[0]
     _check_own(planner, method, path, limits, settings)
-    why_blocked = ObstacleWatch(planner)
-    why_blocked(path[:1])  # measures what the first tick need not measure then
     return ClosedLoop(
         method,
         planner.model,
@@ -166,7 +163,7 @@ def loop_of(
         planner.scene.tool.p_tool_tcp,
         path,
         settings,
-        why_blocked,
+        planner.why_blocked,
     )
 
 

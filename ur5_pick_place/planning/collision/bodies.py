@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collision bodies of arm, tool and load, the pairs that can meet, and their lever arms."""
+"""Collision bodies of arm, tool, load and scene, the pairs that can meet, and their lever arms."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -11,32 +12,28 @@ from ur5_pick_place.kinematics.arm_shapes import LINKS, LinkBody, arm_bodies, bo
 from ur5_pick_place.kinematics.transforms import Array, make_transform
 from ur5_pick_place.planning.collision.solids import hull_around, hull_of
 from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.planning.scene.shapes import Cuboid, Mesh, Shape
+from ur5_pick_place.planning.scene.shapes import Cuboid, Mesh, Plane, Shape
 from ur5_pick_place.planning.scene.world import AttachedObject, shown
 
+WORLD = -1  # the frame of bodies that do not move: base_link
 _HAND = 6  # frame of wrist_3, the tool and the part
 _WRIST_2 = 5
 
 
 @dataclass(frozen=True)
 class Body:
-    """A convex body fixed to a link; links in `may_touch` are not checked against it."""
+    """
+    A body fixed to a link, which is convex, or to `WORLD`.
+
+    Links in `may_touch` are not checked against it.
+
+    """
 
     name: str
     link: int
     T_link_body: Array
     shape: Shape
     may_touch: frozenset[str] = frozenset()
-
-    @property
-    def half(self) -> Array:
-        """Half of its extents (3,) [m]."""
-        return self.shape.half
-
-    @property
-    def radius(self) -> float:
-        """Radius of the bounding sphere about its origin [m]."""
-        return self.shape.radius
 
 
 def find_bodies(model: Model, scene: Scene) -> list[Body]:
@@ -63,6 +60,27 @@ def _of_link(body: LinkBody) -> Body:
 def attached_name(id: str) -> str:
     """Return the name of a client's attached object in contacts."""
     return f'attached object {shown(id)}'
+
+
+def find_obstacles(model: Model, scene: Scene) -> Iterator[Body]:
+    """
+    Yield the static bodies, shape by shape, the table last.
+
+    The normal of a plane is towards the arm's shoulder. The base is fixed, so a part of the arm on
+    the other side has passed through the plane.
+
+    """
+    for box in scene.boxes:
+        yield Body(box.name, WORLD, box.T_base_link_box, Cuboid(box.size))
+    for thing in scene.world.objects.values():
+        for placed, T in zip(thing.shapes, thing.poses(), strict=True):
+            shape = placed.shape
+            if isinstance(shape, Plane):
+                shoulder = T[:3, :3].T @ ([0.0, 0.0, model.d[0]] - T[:3, 3])
+                if shape.normal @ shoulder < shape.offset:
+                    shape = Plane(-shape.normal, -shape.offset)
+            yield Body(f'object {shown(thing.id)}', WORLD, T, shape)
+    yield Body('table', WORLD, np.eye(4), Plane(np.array([0.0, 0.0, 1.0]), scene.table_height))
 
 
 def _attached(thing: AttachedObject) -> list[Body]:
@@ -114,7 +132,7 @@ def axis_distances(model: Model, body: Body) -> Array:
     to_axis = np.abs(model.a)
     along = model.d if model.mounts is None else np.linalg.norm(model.mounts[:, :3, 3], axis=1)
     steps = to_axis + np.abs(along)
-    own = float(np.linalg.norm(body.T_link_body[:3, 3])) + body.radius
+    own = float(np.linalg.norm(body.T_link_body[:3, 3])) + body.shape.radius
     found = np.zeros(6)
     for joint in range(body.link):
         found[joint] = to_axis[joint] + steps[joint + 1 : body.link].sum() + own

@@ -4,14 +4,15 @@ Collision checks of arm, tool and load with themselves and the scene, also betwe
 
 Between two samples joint j turns by |dq_j|, and no point of a body is farther from that joint's
 axis than r_j. So a distance changes by at most L = sum_j |dq_j| r_j over the step, and with the
-values d0 and d1 at the ends it is never below (d0 + d1 - L) / 2. Most steps are proved free by a
-test that both values are L / 2 above the required clearance. For the others the distances are
-computed, and steps for which the bound is too small are halved until it suffices or a contact is
-found.
+values d0 and d1 at the ends it is never below (d0 + d1 - L) / 2. A step is free if both values are
+L / 2 above the required clearance, which needs tests of overlap alone. Any other step is halved,
+until that holds, a contact is found, or L / 2 is below the resolution. Distances are computed for
+the reported contact only.
 
 """
 
 import copy
+import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,8 +25,7 @@ from ur5_pick_place.kinematics import Model, check_joints
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.collision.bodies import attached_name
-from ur5_pick_place.planning.collision.clearance import Clearances, Measured
-from ur5_pick_place.planning.collision.quick_collision import QuickCollision
+from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry
 from ur5_pick_place.planning.scene.scene import RESERVED_NAMES, Scene
 
 # An allowed pair may touch: a placed part is pressed down by errors of teaching and sag.
@@ -35,10 +35,6 @@ TOUCH_DEPTH = 0.003  # [m]
 OWN_MARGIN = 0.005
 # Between samples the margin is guaranteed up to this tolerance [m].
 RESOLUTION = 0.001
-# Configurations measured at once: many for speed, fewer where many boxes take much memory.
-_CHUNK = 128
-_CHUNK_PAIRS = 50_000
-_WORTH_A_TEST = 8  # samples
 
 
 @dataclass(frozen=True)
@@ -101,29 +97,25 @@ class CollisionModel:
 
     def __init__(self, model: Model, scene: Scene) -> None:
         self.scene, self.model = scene, model
-        self._clearances = Clearances(model, scene)
-        self._allowed = np.zeros(len(self._clearances.pairs), dtype=bool)
-        self._chunk = max(8, min(_CHUNK, _CHUNK_PAIRS // len(self._clearances.pairs)))
+        self._geometry = Geometry(model, scene)
+        self._allowed = np.zeros(len(self._geometry.pairs), dtype=bool)
         own = min(scene.margin, OWN_MARGIN)
-        self._margins = np.where(self._clearances.is_own, own, scene.margin)
+        self._margins = np.where(self._geometry.is_own, own, scene.margin)
         self._of_thread = threading.local()
 
     def allowing(self, pairs: Iterable[tuple[str, str]]) -> 'CollisionModel':
         """
         Return a model in which these pairs of bodies may touch, `TOUCH_DEPTH` deep at most.
 
-        Parameters
-        ----------
-        pairs : iterable of (str, str)
-            For instance ('part', 'table') while the part is lifted or placed.
+        For instance ('part', 'table') while the part is lifted or placed.
 
         """
-        other = copy.copy(self)
         wanted = {frozenset(self._check_names(pair)) for pair in pairs}
-        other._allowed = self._allowed | np.array(
-            [frozenset(pair) in wanted for pair in self._clearances.pairs], dtype=bool
+        allowed = self._allowed | np.array(
+            [frozenset(pair) in wanted for pair in self._geometry.pairs], dtype=bool
         )
-        other._margins = np.where(other._allowed, -TOUCH_DEPTH, self._margins)
+        other = self._requiring(np.where(allowed, -TOUCH_DEPTH, self._margins))
+        other._allowed = allowed
         return other
 
     def wider(self, extra: float) -> 'CollisionModel':
@@ -134,125 +126,50 @@ class CollisionModel:
         that. Pairs that may touch must not overlap.
 
         """
-        other = copy.copy(self)
-        more = np.where(self._clearances.is_own, extra / 4.0, extra)
-        other._margins = np.where(self._allowed, 0.0, self._margins + more)
-        return other
+        more = np.where(self._geometry.is_own, extra / 4.0, extra)
+        return self._requiring(np.where(self._allowed, 0.0, self._margins + more))
 
-    def quick(self, extra: float = 0.0) -> QuickCollision:
+    def tests(self, extra: float = 0.0) -> ClearanceTests:
         """
-        Return a quick test with the same verdict.
+        Return the tests of single configurations, for one thread.
 
-        With `extra`, it requires that much more clearance [m] of pairs that are not both the
+        With `extra`, they require that much more clearance [m] of pairs that are not both the
         arm's own: their geometry is known, and some pass each other closely by design.
 
         """
-        margins = self._margins + np.where(self._clearances.is_own, 0.0, extra)
-        return QuickCollision(self.model, self._clearances, margins)
+        more = np.where(self._geometry.is_own, 0.0, extra)
+        return ClearanceTests(self._geometry, self._margins + more)
 
     def levers(self) -> Array:
         """Return a bound (6,) on the motion of any point of the arm per turn of a joint [m]."""
-        return self._clearances.levers()
-
-    @property
-    def pair_levers(self) -> Array:
-        """Bounds (P, 6) on the change of each distance per turn of each joint [m/rad]."""
-        return self._clearances.pair_levers
-
-    def least_spare(self, q: Array, turn: float) -> Array:
-        """
-        Return by how much each pair of bodies may get nearer, or a lower bound of that, (P,) [m].
-
-        It is exact at least for the pairs that may come too near while each joint turns from `q`
-        (6,) by `turn` [rad].
-
-        """
-        measured = self._clearances.measure(_one(q))
-        needed = self._margins + self._clearances.largest_change(np.full(6, turn))
-        self._clearances.refine(measured, ~(measured.distance >= needed))
-        return np.asarray(measured.distance[0] - self._margins)
-
-    def spare(self, q: Array, pairs: NDArray[np.intp]) -> Array:
-        """Return by how much n pairs of bodies may get nearer at joints `q` (6,), (n,) [m]."""
-        return self._clearances.some(q, pairs) - self._margins[pairs]
+        return np.asarray(self._geometry.levers)
 
     def check(self, q: ArrayLike) -> Contact | None:
-        """
-        Return the worst contact at one configuration, if any.
-
-        Parameters
-        ----------
-        q : array_like, shape (6,)
-            Joint positions [rad].
-
-        """
-        measured = self._clearances.measure(_one(q))
-        return self._contact(measured, 0) if self._touching(measured)[0] else None
+        """Return the worst contact at joints (6,) [rad], if any."""
+        joints, (tests, _) = _one(q), self._tests()
+        return None if tests.is_free(joints) else self._contacts(joints)[0]
 
     def contacts(self, q: ArrayLike) -> list[Contact]:
-        """
-        Return every contact at one configuration, the worst first.
-
-        Parameters
-        ----------
-        q : array_like, shape (6,)
-            Joint positions [rad].
-
-        """
-        measured = self._clearances.measure(_one(q))
-        self._touching(measured)
-        spare = np.nan_to_num(measured.distance[0] - self._margins, nan=-np.inf)
-        worst_first = np.argsort(spare, kind='stable')
-        return [self._contact_of(measured, 0, int(k)) for k in worst_first if spare[k] < 0.0]
+        """Return every contact at joints (6,) [rad], the worst first."""
+        return self._contacts(_one(q))
 
     def collides(self, q: ArrayLike) -> NDArray[np.bool_]:
-        """
-        Return which configurations have a contact.
-
-        Parameters
-        ----------
-        q : array_like, shape (..., 6)
-            Joint positions [rad].
-
-        Returns
-        -------
-        ndarray of bool, shape (...)
-
-        """
-        joints = check_joints(q)
-        flat = joints.reshape(-1, 6)
-        hit = np.zeros(len(flat), dtype=bool)
-        for i in range(0, len(flat), self._chunk):
-            measured = self._clearances.measure(flat[i : i + self._chunk])
-            surely = (measured.distance < self._margins) & measured.exact
-            sure = np.array(surely.any(axis=1))
-            rest = ~(sure[:, None] | (measured.distance >= self._margins))
-            self._clearances.refine(measured, rest, self._margins)
-            hit[i : i + self._chunk] = sure | ~(measured.distance >= self._margins).all(axis=1)
-        return hit.reshape(joints.shape[:-1])
+        """Return which of joints (..., 6) [rad] have a contact, shape (...)."""
+        joints, (tests, _) = check_joints(q), self._tests()
+        hit = [not tests.is_free(row) for row in joints.reshape(-1, 6)]
+        return np.array(hit, dtype=bool).reshape(joints.shape[:-1])
 
     def distance(self, q: ArrayLike) -> tuple[float, tuple[str, str]]:
         """
         Return the smallest clearance [m], negative in a contact, and the two bodies.
 
-        Pairs that may touch are left out.
-
-        Parameters
-        ----------
-        q : array_like, shape (6,)
-            Joint positions [rad].
+        Pairs that may touch are left out. Joints `q` (6,) [rad].
 
         """
-        measured = self._clearances.measure(_one(q))
-        bound = np.where(self._allowed, np.inf, measured.distance[0])
-        best, closest = np.inf, int(bound.argmin())
-        for pair in np.argsort(bound):
-            if bound[pair] >= best:
-                break
-            exact = self._clearances.exact(measured, 0, int(pair))
-            if exact < best:
-                best, closest = exact, int(pair)
-        return float(best), self._clearances.pairs[closest]
+        joints, (tests, _) = _one(q), self._tests()
+        pairs = np.flatnonzero(~self._allowed).tolist()
+        nearest, pair = min((tests.distance(joints, pair)[0], pair) for pair in pairs)
+        return nearest, self._geometry.pairs[pair]
 
     def check_path(self, q: ArrayLike) -> PathContact | None:
         """
@@ -267,98 +184,68 @@ class CollisionModel:
         joints = check_joints(q)
         if joints.ndim != 2 or not len(joints):
             raise InvalidInput(f'path has shape {joints.shape}: must be (n, 6), n at least 1')
-        step = self._chunk - 1  # neighbours share a sample, so that no step between them is missed
-        for i in range(0, max(1, len(joints) - 1), step):
-            part = joints[i : i + step + 1]
-            for begin, end in self._unproved_parts(part):
-                found = self._sweep(self._clearances.measure(part[begin : end + 1]))
-                if found is not None:
-                    return PathContact(i + begin + found.sample, found.contact)
-        return None
+        sample = self._first_contact(joints)
+        if sample is None:
+            return None
+        return PathContact(sample, self._contacts(_between(joints, sample))[0])
 
-    def _unproved_parts(self, q: Array) -> list[tuple[int, int]]:
-        """Return the first and last sample of each part of a path that is not surely free."""
-        if len(q) < _WORTH_A_TEST:
-            return [(0, len(q) - 1)]
-        steps = np.abs(np.diff(q, axis=0))
-        change = self._clearances.largest_change(steps).max(axis=0)
-        tests = self._tests()
-        tests.require(self._margins + change / 2)
-        free = np.array([tests.is_free(joints) for joints in q])
-        checkpoint()
-        edges = np.diff(np.concatenate([[0], ~(free[:-1] & free[1:]), [0]]).astype(int))
-        return list(zip(np.flatnonzero(edges == 1), np.flatnonzero(edges == -1), strict=True))
-
-    def _tests(self) -> QuickCollision:
-        """Return this thread's tests, which all models of the same bodies share."""
-        tests: QuickCollision | None = getattr(self._of_thread, 'tests', None)
-        if tests is None:
-            tests = QuickCollision(self.model, self._clearances, self._margins)
-            self._of_thread.tests = tests
-        return tests
-
-    def _sweep(self, measured: Measured) -> PathContact | None:
-        """Return the first contact along the samples of one measurement."""
-        at = np.arange(len(measured.q), dtype=float)
-        found = None
-        while True:
+    def _first_contact(self, q: Array) -> float | None:
+        """Return the position of the first contact along a path (n, 6) [rad], or None."""
+        tests, wide = self._tests()
+        if not tests.is_free(q[0]):
+            return 0.0
+        if len(q) == 1:
+            return None
+        change = np.abs(np.diff(q, axis=0)) @ self._geometry.pair_levers.T
+        largest = change.max(axis=0)
+        last = math.ceil(math.log2(max(float(largest.max()) / (2.0 * RESOLUTION), 1.0)))
+        # Steps begin at the level of halving at which they are about as long as the longest ones.
+        ratio = np.maximum((change / np.maximum(largest, 1e-12)).max(axis=1), 2.0**-last)
+        level_of = (-np.log2(ratio)).astype(int).tolist()
+        first, clear, steps = float(len(q)), {0.0}, list[tuple[float, float]]()
+        for level in range(last + 1):
+            steps += [(float(i), i + 1.0) for i, begin in enumerate(level_of) if begin == level]
+            if not steps:
+                continue
             checkpoint()
-            touching = self._touching(measured)
-            if touching.any():
-                first = int(touching.argmax())
-                found = PathContact(float(at[first]), self._contact(measured, first))
-                at, measured = at[: first + 1], measured.rows(slice(0, first + 1))
-            open_steps = self._open_steps(measured)
-            if not open_steps.any():
-                return found
-            at, measured = self._halve(at, measured, open_steps)
+            extra = np.maximum(largest / 2.0 ** (level + 1) - RESOLUTION, 0.0)
+            wide.require(self._margins + extra)
+            proved = set()
+            for at in sorted({end for step in steps for end in step}):
+                if at > first:
+                    break
+                joints = _between(q, at)
+                if wide.is_free(joints):
+                    proved.add(at)
+                elif at not in clear and not tests.is_free(joints):
+                    first = at
+                clear.add(at)
+            left = [(a, b) for a, b in steps if a < first and not {a, b} <= proved]
+            steps = [half for a, b in left for half in ((a, (a + b) / 2), ((a + b) / 2, b))]
+        return first if first < len(q) else None
 
-    def _open_steps(self, measured: Measured) -> NDArray[np.bool_]:
-        """Return the steps (n - 1,) on which a contact cannot be excluded yet."""
-        turned = np.abs(np.diff(measured.q, axis=0))
-        change = self._clearances.largest_change(turned)  # (n - 1, P)
-        needed = self._margins - RESOLUTION
+    def _tests(self) -> tuple[ClearanceTests, ClearanceTests]:
+        """Return this thread's tests of the required clearance, and those of any other."""
+        found: tuple[ClearanceTests, ClearanceTests] | None
+        found = getattr(self._of_thread, 'tests', None)
+        if found is None:
+            found = self._of_thread.tests = self.tests(), self.tests()
+        return found
 
-        def unproved() -> NDArray[np.bool_]:
-            least = (measured.distance[:-1] + measured.distance[1:] - change) / 2
-            return ~(least >= needed)
+    def _requiring(self, margins: Array) -> 'CollisionModel':
+        other = copy.copy(self)
+        other._margins, other._of_thread = margins, threading.local()
+        return other
 
-        rough = unproved()
-        ends = np.zeros(measured.distance.shape, dtype=bool)
-        ends[:-1] |= rough
-        ends[1:] |= rough
-        self._clearances.refine(measured, ends)
-        return np.asarray((unproved() & (change > RESOLUTION)).any(axis=1))
-
-    def _halve(
-        self, at: Array, measured: Measured, steps: NDArray[np.bool_]
-    ) -> tuple[Array, Measured]:
-        """Return positions and measurements with a sample in the middle of each marked step."""
-        before = np.flatnonzero(steps)
-        middle = self._clearances.measure((measured.q[before] + measured.q[before + 1]) / 2)
-        order = np.argsort(np.concatenate([np.arange(len(at)), before + 0.5]))
-        at = np.concatenate([at, (at[before] + at[before + 1]) / 2])[order]
-        return at, measured.joined(middle).rows(order)
-
-    def _touching(self, measured: Measured) -> NDArray[np.bool_]:
-        """Return the configurations (n,) with a contact."""
-        self._clearances.refine(measured, ~(measured.distance >= self._margins))
-        return np.array(~(measured.distance >= self._margins).all(axis=1))
-
-    def _contact(self, measured: Measured, row: int) -> Contact:
-        """Return the worst contact of a configuration that has one."""
-        spare = measured.distance[row] - self._margins
-        pair = int(np.where(np.isnan(spare), -np.inf, spare).argmin())
-        return self._contact_of(measured, row, pair)
-
-    def _contact_of(self, measured: Measured, row: int, pair: int) -> Contact:
-        x, y, z = self._clearances.nearest(measured, row, pair)
-        return Contact(
-            *self._clearances.pairs[pair],
-            float(measured.distance[row, pair]),
-            float(self._margins[pair]),
-            (float(x), float(y), float(z)),
-        )
+    def _contacts(self, q: Array) -> list[Contact]:
+        tests, _ = self._tests()
+        measured = [(pair, *tests.distance(q, pair)) for pair in tests.touching(q)]
+        found = []
+        for pair, distance, (x, y, z) in measured:
+            position = float(x), float(y), float(z)
+            margin = float(self._margins[pair])
+            found.append(Contact(*self._geometry.pairs[pair], distance, margin, position))
+        return sorted(found, key=lambda contact: contact.distance - contact.margin)
 
     def _check_names(self, pair: tuple[str, str]) -> tuple[str, str]:
         tool = [shape.name for shape in self.scene.tool.shapes]
@@ -392,4 +279,10 @@ def _one(q: ArrayLike) -> Array:
     joints = check_joints(q)
     if joints.shape != (6,):
         raise InvalidInput(f'q has shape {joints.shape}: must be (6,)')
-    return joints[None]
+    return joints
+
+
+def _between(q: Array, at: float) -> Array:
+    """Return the joints (6,) [rad] at a position on a path (n, 6)."""
+    i = int(at)
+    return q[i] if at == i else np.asarray(q[i] + (at - i) * (q[i + 1] - q[i]))

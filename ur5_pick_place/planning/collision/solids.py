@@ -20,13 +20,14 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull, QhullError
 
 from ur5_pick_place.kinematics.transforms import Array, exp_so3
-from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
+from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 
 Index = NDArray[np.int64]
 
 _AREA = 1e-12  # least ratio of twice a triangle's area to the square of its longest edge
 _CONVEX = 1e-6  # fraction of its hull's volume that a convex mesh may lack
 _FLAT = 1e-6  # thickness over extent below which a mesh is flat
+_POINT = 1e-6  # [m] beyond a surface
 _SKIN = 5e-5  # thickness added to a flat mesh in the gripper, either way [m]
 _WELD = 9  # decimals [m] to which two vertices count as one
 # Rotations that take a ray along z to directions that are not parallel to edges of real meshes.
@@ -55,7 +56,7 @@ _hulls: 'WeakKeyDictionary[Mesh, Mesh]' = WeakKeyDictionary()
 
 
 def solid_of(shape: Shape) -> Solid:
-    """Return the coal geometry of a finite shape; cached."""
+    """Return the coal geometry of a shape; cached."""
     found = _solids.get(shape)
     if found is None:
         found = _solids[shape] = _make(shape)
@@ -79,6 +80,8 @@ def _make(shape: Shape) -> Solid:
         return Solid(coal.Cylinder(shape.r, shape.height))
     if isinstance(shape, Cone):
         return Solid(coal.Cone(shape.r, shape.height))
+    if isinstance(shape, Plane):
+        return Solid(coal.Halfspace(shape.normal, shape.offset))
     assert isinstance(shape, Mesh)
     if not _is_flat(shape.vertices):
         hull = hull_of(shape)
@@ -86,8 +89,10 @@ def _make(shape: Shape) -> Solid:
             return Solid(coal.Convex(_points(hull.vertices), _triangles(hull.triangles)))
     triangles = _with_area(shape)
     surface = coal.BVHModelOBBRSS()
-    surface.beginModel(len(triangles), len(shape.vertices))
-    surface.addVertices(shape.vertices)
+    # A corner of no triangle: the broad phase passes over bodies whose box has no volume.
+    vertices = np.vstack([shape.vertices, shape.vertices.max(axis=0) + _POINT])
+    surface.beginModel(len(triangles), len(vertices))
+    surface.addVertices(vertices)
     surface.addTriangles(triangles)
     surface.endModel()
     return Solid(surface, _cavities(shape))
