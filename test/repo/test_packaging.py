@@ -10,7 +10,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 import ur5_pick_place
 
@@ -69,12 +68,6 @@ def imported_modules(*patterns: str) -> dict[str, str]:
     return {module: file for module, file in found.items() if module not in own}
 
 
-def entry_points() -> dict[str, str]:
-    """Return executable -> `module:function` as setup.py declares them."""
-    text = (REPO / 'setup.py').read_text().replace('{NAME}', NAME)
-    return dict(re.findall(r"f'(\w+) = ([\w.]+:\w+)'", text))
-
-
 def test_every_import_is_declared_in_the_manifest():
     undeclared = {
         module: file
@@ -105,49 +98,10 @@ def test_what_the_tests_need_is_declared_and_used():
     assert declared_modules('test_depend') == used | plugins
 
 
-def test_the_manifest_says_where_the_project_lives():
-    urls = {url.get('type'): url.text for url in manifest().iter('url')}
-    assert urls['website'] == urls['repository']
-    assert urls['bugtracker'] == f'{urls["repository"]}/issues'
-    first = [element.tag for element in manifest()][:8]  # in the order that its schema demands
-    assert first == ['name', 'version', 'description', 'maintainer', 'license', *3 * ['url']]
-
-
-def test_documentation_is_made_of_our_own_pages():
-    name = manifest().findtext('export/rosdoc2')
-    attic, content = yaml.safe_load_all((REPO / name).read_text())
-    assert attic == {'type': 'rosdoc2 config', 'version': 1}
-    (sphinx,) = [builder['sphinx'] for builder in content['builders']]
-    assert (REPO / sphinx['user_doc_dir']).is_dir()
-
-
-def test_hooks_use_the_ruff_that_make_test_uses():
-    hooks = yaml.safe_load((REPO / '.pre-commit-config.yaml').read_text())
-    (ruff,) = [h for repo in hooks['repos'] for h in repo['hooks'] if h['id'] == 'ruff']
-    (pin,) = ruff['additional_dependencies']
-    assert pin in (REPO / 'underlay/requirements.txt').read_text().splitlines()
-    assert ruff['entry'] in (REPO / 'Makefile').read_text()
-
-
 def test_the_three_versions_agree():
     in_setup = re.search(r"version='([^']+)'", (REPO / 'setup.py').read_text())
     assert in_setup is not None
     assert manifest().findtext('version') == in_setup[1] == ur5_pick_place.__version__
-
-
-@pytest.mark.parametrize('executable', entry_points())
-def test_every_executable_has_its_function(executable):
-    module, function = entry_points()[executable].split(':')
-    file = REPO / f'{module.replace(".", "/")}.py'
-    assert file.exists(), f'{executable} is declared in setup.py, but {file} is not there'
-    body = ast.parse(file.read_text()).body
-    assert function in {node.name for node in body if isinstance(node, ast.FunctionDef)}
-
-
-def test_every_node_is_an_executable():
-    files = REPO.glob(f'{NAME}/nodes/*.py')
-    nodes = {file.stem for file in files if 'def main(' in file.read_text()}
-    assert nodes <= set(entry_points())
 
 
 def test_programs_go_where_ros2_run_looks():
@@ -180,12 +134,3 @@ def test_make_refuses_a_variable_that_its_target_would_ignore(target, variable):
     assert f'make {target} does not take {variable}, only ' in refused.stderr
     assert dry_run(target, 'UR_TYPE=ur5e').returncode == 0
     assert dry_run('setup', f'{variable}=1').returncode == 0
-
-
-def test_make_takes_every_variable_of_a_recipe():
-    text = (REPO / 'Makefile').read_text()
-    for target in ('demo', 'cell', 'faults', 'soak'):
-        rule = re.search(rf'^{target}: (?:setup|lab)\n((?:\t.*\n)+)', text, re.MULTILINE)
-        used = set(re.findall(r'\b[A-Z_]{2,}\b|\bN\b', rule.group(1)))
-        taken = set(re.search(rf'^takes_{target} := (.*)$', text, re.MULTILINE).group(1).split())
-        assert taken - {'DASK'} == used - {'PYTHONPATH'}
