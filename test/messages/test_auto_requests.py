@@ -11,8 +11,8 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from moveit_msgs.srv import GetMotionPlan  # noqa: E402
+from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request  # noqa: E402
 from obstacle_scenes import down  # noqa: E402
-from plan_garbage import UR5, Codes, box_message, joint_goal, motion_request  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse  # noqa: E402

@@ -24,7 +24,6 @@ rclpy = pytest.importorskip('rclpy')
 
 from callbacks import at_once  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
-from ik_garbage import ik_request  # noqa: E402
 from motion_planners import CONFIG, PICK, make_planner, tool_down  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     AttachedCollisionObject,
@@ -38,7 +37,13 @@ from moveit_msgs.srv import (  # noqa: E402
     GetPositionFK,
     GetPositionIK,
 )
-from plan_garbage import box_message, joint_goal, line_request, motion_request  # noqa: E402
+from moveit_requests import (  # noqa: E402
+    box_message,
+    ik_request,
+    joint_goal,
+    line_request,
+    motion_request,
+)
 from rclpy.serialization import serialize_message  # noqa: E402
 from rosidl_parser.definition import (  # noqa: E402
     AbstractNestedType,

@@ -17,26 +17,25 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from callbacks import at_once  # noqa: E402
-from geometry_msgs.msg import PoseStamped  # noqa: E402
-from ik_garbage import (  # noqa: E402
+from geometry_msgs.msg import PoseStamped, Quaternion  # noqa: E402
+from moveit_msgs.msg import (  # noqa: E402
+    JointConstraint,
+    MoveItErrorCodes,
+    OrientationConstraint,
+    RobotState,
+)
+from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
+from moveit_requests import (  # noqa: E402
     CONFIG,
     FOO,
-    GARBAGE,
     NONE,
-    NUMBERS,
     UR5,
     WORDS,
     Codes,
     Rng,
     ik_request,
+    put,
 )
-from moveit_msgs.msg import (  # noqa: E402
-    JointConstraint,
-    MoveItErrorCodes,
-    PositionIKRequest,
-    RobotState,
-)
-from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 
 from ur5_pick_place.errors import CollisionCheckUnavailable, InCollision  # noqa: E402
@@ -124,42 +123,49 @@ def test_every_unreachable_pose_says_why_on_all_branches(
         assert all(f'{branch}: ' in reply.error_code.message for branch in BRANCHES)
 
 
-def test_every_kind_of_garbage_gets_its_own_error(services: dict[str, Callable], rng: Rng) -> None:
-    for i in range(3600):
-        spoil, code = GARBAGE[i % len(GARBAGE)]
+def constraint(name: str = 'elbow_joint', **fields: float) -> list[JointConstraint]:
+    return [JointConstraint(joint_name=name, **fields)]
+
+
+SEED, POSE = 'robot_state.joint_state', 'pose_stamped.pose'
+WISHES = 'constraints.joint_constraints'
+REFUSED = [
+    (f'{POSE}.position.x', np.nan, 'INVALID_GOAL_CONSTRAINTS', 'not finite'),
+    (f'{POSE}.orientation.w', np.inf, 'INVALID_GOAL_CONSTRAINTS', 'norm inf'),
+    (f'{POSE}.orientation', Quaternion(w=0.0), 'INVALID_GOAL_CONSTRAINTS', 'has norm 0'),
+    (f'{POSE}.orientation', Quaternion(w=1.02), 'INVALID_GOAL_CONSTRAINTS', 'norm 1.02'),
+    ('ik_link_name', 'elbow', 'INVALID_LINK_NAME', "'elbow' is not known: use one of tool0"),
+    ('ik_link_names', ['tool0'], 'INVALID_LINK_NAME', 'this arm has one tip'),
+    ('pose_stamped_vector', [PoseStamped()] * 3000, 'INVALID_LINK_NAME', 'has one tip'),
+    (f'{SEED}.name.0', 'a', 'INVALID_ROBOT_STATE', 'no position of shoulder_pan_joint'),
+    (f'{SEED}.name.0', 'elbow_joint', 'INVALID_ROBOT_STATE', 'names a joint twice'),
+    (f'{SEED}.position', [0.0], 'INVALID_ROBOT_STATE', 'a position array of length 1'),
+    (f'{SEED}.name', ['j'] * 9999, 'INVALID_ROBOT_STATE', 'at most 256'),
+    (f'{SEED}.position.2', np.nan, 'INVALID_ROBOT_STATE', 'elbow_joint is nan'),
+    (WISHES, constraint('knee'), 'INVALID_GOAL_CONSTRAINTS', "joint 'knee' is unknown"),
+    (WISHES, constraint(position=np.nan), 'INVALID_GOAL_CONSTRAINTS', 'position nan'),
+    (WISHES, constraint(tolerance_below=-1e-3), 'INVALID_GOAL_CONSTRAINTS', 'not negative'),
+    (WISHES, constraint() * 3000, 'INVALID_GOAL_CONSTRAINTS', '3000 joint constraints'),
+    ('constraints.name', 'up', 'INVALID_GOAL_CONSTRAINTS', "branch 'up': must be one of left-"),
+    (
+        'constraints.orientation_constraints',
+        [OrientationConstraint()],
+        'INVALID_GOAL_CONSTRAINTS',
+        'orientation constraints are not supported',
+    ),
+    *(('pose_stamped.header.frame_id', w, 'FRAME_TRANSFORM_FAILURE', 'frame ') for w in WORDS),
+    *(('group_name', word, 'INVALID_GROUP_NAME', 'use ur_manipulator') for word in WORDS),
+]
+
+
+def test_each_wrong_field_gets_its_code_and_is_named(services: dict[str, Callable]) -> None:
+    for path, value, code, words in REFUSED:
         request = ik_request(forward(UR5, HOME))
-        spoil(request.ik_request, rng)
-        name = ('compute_ik', 'compute_ik_all')[i // 8 % 2]
-        check_refused(services[name](request, GetPositionIK.Response()), code)
-    T = forward(UR5, HOME)
-    check_solutions(services['compute_ik'](ik_request(T), GetPositionIK.Response()), T)
-
-
-def joint_constraint(name: str, **fields: float) -> Callable[[PositionIKRequest], None]:
-    constraint = JointConstraint(joint_name=name, **fields)
-    return lambda wish: wish.constraints.joint_constraints.append(constraint)
-
-
-@pytest.mark.parametrize(
-    ('spoil', 'words'),
-    [
-        (lambda w: setattr(w.pose_stamped.pose.position, 'x', np.nan), 'not finite'),
-        (lambda w: setattr(w.pose_stamped.header, 'frame_id', 'moon'), "frame 'moon'"),
-        (lambda w: setattr(w, 'ik_link_name', 'elbow'), "'elbow' is not known: use one of tool0"),
-        (lambda w: setattr(w, 'group_name', 'leg'), "'leg' is unknown: use ur_manipulator"),
-        (lambda w: setattr(w.constraints, 'name', 'up'), "branch 'up': must be one of left-up-"),
-        (lambda w: w.robot_state.joint_state.name.__setitem__(0, 'a'), 'shoulder_pan_joint'),
-        (lambda w: w.robot_state.joint_state.position.__setitem__(2, np.nan), 'elbow_joint is'),
-        (joint_constraint('knee'), "joint 'knee' is unknown: must be one of shoulder_pan"),
-        (joint_constraint('elbow_joint', position=np.nan), 'elbow_joint: position nan'),
-        (lambda w: w.pose_stamped_vector.append(PoseStamped()), 'this arm has one tip'),
-    ],
-)
-def test_a_refusal_names_what_is_wrong(services, spoil: Callable, words: str) -> None:
-    request = ik_request(forward(UR5, HOME))
-    spoil(request.ik_request)
-    for name in ('compute_ik', 'compute_ik_all'):
-        assert words in services[name](request, GetPositionIK.Response()).error_code.message
+        put(request.ik_request, path, value)
+        for name in ('compute_ik', 'compute_ik_all'):
+            reply = services[name](request, GetPositionIK.Response())
+            check_refused(reply, getattr(Codes, code))
+            assert words in reply.error_code.message, reply.error_code.message
 
 
 def test_a_branch_can_be_asked_for_by_name(services: dict[str, Callable]) -> None:
@@ -194,11 +200,10 @@ def test_every_branch_comes_best_first_with_the_reasons_of_the_others(
 def test_joint_constraints_narrow_the_limits(services: dict[str, Callable]) -> None:
     request = ik_request(forward(UR5, HOME))
     wish = {'tolerance_above': 0.5, 'tolerance_below': 0.5}
-    joint_constraint('elbow_joint', position=-1.5, **wish)(request.ik_request)
+    put(request.ik_request, WISHES, constraint(position=-1.5, **wish))
     reply = services['compute_ik'](request, GetPositionIK.Response())
     assert -2.0 <= reply.solution.joint_state.position[2] <= -1.0
-    joint_constraint('elbow_joint', position=-0.9, **wish)(request.ik_request)
-    joint_constraint('elbow_joint', position=0.1)(request.ik_request)
+    put(request.ik_request, WISHES, constraint(position=0.1))
     reply = services['compute_ik'](request, GetPositionIK.Response())
     check_refused(reply, Codes.GOAL_CONSTRAINTS_VIOLATED)
 
@@ -229,29 +234,23 @@ def test_numbers_beyond_all_measure_are_finite_numbers(services: dict[str, Calla
 
 
 def test_fk_is_right_or_refused(services: dict[str, Callable], rng: Rng) -> None:
-    for i in range(400):
+    state = 'robot_state.joint_state'
+    for path, value, code in (
+        ('fk_link_names', ['tool0'], 'SUCCESS'),
+        ('header.frame_id', 'moon', 'FRAME_TRANSFORM_FAILURE'),
+        ('fk_link_names', ['tool0', 'nose'], 'INVALID_LINK_NAME'),
+        ('fk_link_names', ['tool0'] * 65, 'INVALID_LINK_NAME'),
+        (f'{state}.position.3', np.inf, 'INVALID_ROBOT_STATE'),
+    ):
         q = rng.uniform(-7, 7, 6)
         request = GetPositionFK.Request(fk_link_names=['tool0'])
         request.header.frame_id = 'base'
         request.robot_state.joint_state = joint_state_msg(q, JOINT_NAMES)
-        code, state = Codes.SUCCESS, request.robot_state.joint_state
-        match i % 5:
-            case 1:
-                request.header.frame_id = WORDS[rng.integers(1, len(WORDS))]
-                code = Codes.FRAME_TRANSFORM_FAILURE
-            case 2:
-                request.fk_link_names = ['tool0', WORDS[rng.integers(1, len(WORDS))]]
-                code = Codes.INVALID_LINK_NAME
-            case 3:
-                state.position[rng.integers(6)] = NUMBERS[rng.integers(3)]
-                code = Codes.INVALID_ROBOT_STATE
-            case 4:
-                request.fk_link_names = ['tool0'] * 5000
-                code = Codes.INVALID_LINK_NAME
+        put(request, path, value)
         reply = services['compute_fk'](request, GetPositionFK.Response())
-        assert reply.error_code.val == code, reply.error_code.message
+        assert reply.error_code.val == getattr(Codes, code), reply.error_code.message
         poses = [pose_to_matrix(p.pose) for p in reply.pose_stamped]
-        assert len(poses) == (code == Codes.SUCCESS)
+        assert len(poses) == (code == 'SUCCESS')
         assert all(np.abs(T - forward(UR5, q)).max() < 1e-9 for T in poses)
 
 

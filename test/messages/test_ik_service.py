@@ -15,9 +15,9 @@ from geometry_msgs.msg import TransformStamped
 from ik_client import Client, client_of_node, joints_of
 from ik_client import client as client
 from ik_client import context as context
-from ik_garbage import UR5, Codes, ik_request
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import GetPositionFK
+from moveit_requests import UR5, Codes, ik_request
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from tf2_ros import StaticTransformBroadcaster

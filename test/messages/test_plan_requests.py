@@ -17,42 +17,26 @@ import pytest
 pytest.importorskip('rclpy')
 
 from conftest import assert_transforms_close
-from ik_garbage import FOO, NUMBERS, WORDS
 from motion_planners import PICK, tool_down
-from moveit_msgs.msg import CollisionObject, PlanningScene, RobotState, RobotTrajectory
+from moveit_msgs.msg import PlanningScene, RobotState, RobotTrajectory
 from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, GetPlanningScene
-from plan_callbacks import check_refused, line, plan
-from plan_callbacks import services as services
-from plan_garbage import (
+from moveit_requests import (
+    FOO,
     GOAL,
     UR5,
     Codes,
-    Rng,
-    any_of,
-    box_message,
     joint_goal,
     line_request,
     motion_request,
-    spoil_pose,
-    spoilt,
 )
+from plan_callbacks import check_refused, line, plan
+from plan_callbacks import services as services
 from rclpy.serialization import serialize_message
-from shape_msgs.msg import Mesh, SolidPrimitive
 from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectoryPoint
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, classify, forward
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, trajectory_from_msg
-
-
-def test_every_kind_of_garbage_gets_its_own_error(services: dict[str, Callable], rng: Rng) -> None:
-    for i in range(4000):
-        request, code = spoilt(i, rng)
-        check_refused((plan, line)[i % 2](services, request), code)
-    for planner_id in ('PTP', 'LIN', 'CIRC'):
-        reply = plan(services, motion_request(planner_id))
-        assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
-    assert line(services, line_request()).fraction == 1.0
+from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg
 
 
 def test_numbers_beyond_all_measure_are_out_of_reach(services: dict[str, Callable]) -> None:
@@ -71,54 +55,6 @@ def test_numbers_beyond_all_measure_are_out_of_reach(services: dict[str, Callabl
         request = motion_request('PTP')
         request.motion_plan_request.goal_constraints = [joint_goal(np.full(6, far))]
         assert plan(services, request).error_code.val == Codes.INVALID_MOTION_PLAN
-
-
-def test_spoilt_obstacles_bar_every_way_until_they_are_removed(
-    services: dict[str, Callable], rng: Rng
-) -> None:
-    """Each of them: nobody knows where they are."""
-
-    def hear(message: CollisionObject) -> None:
-        services['collision_object'](serialize_message(message))
-
-    for i in range(300):
-        message = box_message('wrong', 2)
-        message.primitive_poses = [matrix_to_pose(forward(UR5, PICK)) for _ in range(2)]
-        match i % 8:
-            case 0:
-                spoil_pose(any_of(rng, message.primitive_poses), rng)
-            case 1:
-                spoil_pose(message.pose, rng)
-            case 2:
-                bad = (0.0, -0.1, *NUMBERS)
-                message.primitives = [
-                    SolidPrimitive(type=1, dimensions=[0.1, any_of(rng, bad), 0.1])
-                ] * 2
-            case 3:
-                size = [0.1] * int(any_of(rng, (0, 1, 2, 3)))
-                kind = int(any_of(rng, (0, 2, 3, 4, 5, 255))) if len(size) == 3 else 1
-                message.primitives = [SolidPrimitive(type=kind, dimensions=size)] * 2
-            case 4:
-                message.primitives = message.primitives[:1]
-            case 5:
-                message.header.frame_id = any_of(rng, WORDS[1:])
-            case 6:
-                message.operation = any_of(rng, (b'\x03', b'\x07', b'\xff'))
-            case _:
-                message.meshes = [Mesh()]
-        hear(message)
-        if i < 16:
-            barred = line(services, line_request())
-            check_refused(barred, Codes.INVALID_MOTION_PLAN)
-            assert "object 'wrong' of collision_object was refused" in barred.error_code.message
-            hear(CollisionObject(id='wrong', operation=CollisionObject.REMOVE))
-    hear(box_message('crowd', 5000))
-    barred = line(services, line_request())
-    check_refused(barred, Codes.INVALID_MOTION_PLAN)
-    assert "object 'wrong'" in barred.error_code.message and '1 more' in barred.error_code.message
-    hear(CollisionObject(operation=CollisionObject.REMOVE))
-    reply = line(services, line_request())
-    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
 
 
 def test_scalings_and_speed_slow_both_services_down(services: dict[str, Callable]) -> None:

@@ -18,8 +18,8 @@ from conftest import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import Constraints, JointConstraint
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from moveit_requests import BEYOND, joint_goal, line_request, motion_request
 from plan_callbacks import line, plan
-from plan_garbage import BEYOND, joint_goal, line_request, motion_request
 from request_callbacks import (
     PRESENT,
     UR5,

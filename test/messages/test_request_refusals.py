@@ -10,11 +10,12 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from geometry_msgs.msg import Point, Pose
+from geometry_msgs.msg import Point, Pose, Quaternion
 from motion_planners import PICK
 from moveit_msgs.msg import (
     AttachedCollisionObject,
     CollisionObject,
+    Constraints,
     GenericTrajectory,
     OrientationConstraint,
     PlanningScene,
@@ -23,9 +24,16 @@ from moveit_msgs.msg import (
     VisibilityConstraint,
 )
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK, GetPositionIK
+from moveit_requests import (
+    GOAL,
+    box_message,
+    joint_goal,
+    line_request,
+    motion_request,
+    put,
+)
 from plan_callbacks import line, plan
-from plan_garbage import GOAL, box_message, joint_goal, line_request, motion_request
-from request_callbacks import Codes, Services, check_refused
+from request_callbacks import PRESENT, Codes, Services, check_refused, joints
 from request_callbacks import services as services
 from shape_msgs.msg import Mesh, SolidPrimitive
 
@@ -118,109 +126,108 @@ def test_a_state_may_attach_what_is_attached_now_and_nothing_else(services: Serv
             check_refused(answer(), Codes.INVALID_ROBOT_STATE, words)
     finally:
         part.object.operation = cup.object.operation = CollisionObject.REMOVE
+        recent = joints(PRESENT)  # what is laid down needs them
+        recent.header.stamp.sec += 1
+        services['joint_states'](recent)
         services['carried_part'](part)
         services['attached_collision_object'](cup)
         services['collision_object'](CollisionObject(id='cup', operation=CollisionObject.REMOVE))
         assert not scene_of(services).robot_state.attached_collision_objects
 
 
-def two_positions(wish: Any) -> None:
-    wish.goal_constraints[0].position_constraints *= 2
+def goal_with(**fields: float) -> list[Constraints]:
+    """Return a joint goal of which one constraint holds something else."""
+    goal = joint_goal(PICK)
+    for name, value in fields.items():
+        setattr(goal.joint_constraints[1], name, value)
+    return [goal]
 
 
-def two_orientations(wish: Any) -> None:
-    wish.goal_constraints[0].orientation_constraints *= 2
-
-
-def position_only(wish: Any) -> None:
-    wish.goal_constraints[0].orientation_constraints = []
-
-
-def orientation_only(wish: Any) -> None:
-    wish.goal_constraints[0].position_constraints = []
-
-
-def position_beside_joints(wish: Any) -> None:
-    wish.goal_constraints[0].joint_constraints = joint_goal(PICK).joint_constraints
-    position_only(wish)
-
-
-def seen(wish: Any) -> None:
-    wish.goal_constraints[0].visibility_constraints = [VisibilityConstraint()]
-
-
-def in_a_mesh(wish: Any) -> None:
-    wish.goal_constraints[0].position_constraints[0].constraint_region.meshes = [Mesh()]
-
-
-def in_two_spheres(wish: Any) -> None:
-    region = wish.goal_constraints[0].position_constraints[0].constraint_region
-    region.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[1e-3])] * 2
-    region.primitive_poses *= 2
-
-
-def in_a_prism(wish: Any) -> None:
-    region = wish.goal_constraints[0].position_constraints[0].constraint_region
-    region.primitives = [SolidPrimitive(type=SolidPrimitive.PRISM, dimensions=[0.1])]
-
-
-def turned_by_nan(wish: Any) -> None:
-    wish.goal_constraints[0].orientation_constraints[0].absolute_z_axis_tolerance = math.nan
-
-
-def joints_within_less_than_nothing(wish: Any) -> None:
-    wish.goal_constraints = [joint_goal(PICK)]
-    wish.goal_constraints[0].joint_constraints[1].tolerance_below = -0.1
-
-
-def trajectory_constraints(wish: Any) -> None:
-    wish.trajectory_constraints.constraints = [joint_goal(PICK)]
-
-
-def reference_trajectories(wish: Any) -> None:
-    wish.reference_trajectories = [GenericTrajectory()]
-
-
-def kept_upright(wish: Any) -> None:
-    wish.path_constraints.orientation_constraints = [OrientationConstraint()]
-
-
-def kept_in_view(wish: Any) -> None:
-    wish.path_constraints.visibility_constraints = [VisibilityConstraint()]
-
-
-def kept_in_a_box(wish: Any) -> None:
-    wish.path_constraints.position_constraints = [PositionConstraint()]
-
-
-REFUSED = (
-    (two_positions, 'goal with 2 position and 1 orientation constraints'),
-    (two_orientations, 'goal with 1 position and 2 orientation constraints'),
-    (position_only, 'goal with 1 position and 0 orientation constraints'),
-    (orientation_only, 'goal with 0 position and 1 orientation constraints'),
-    (position_beside_joints, 'goal with 1 position and 0 orientation constraints'),
-    (seen, 'goal holds 1 visibility constraints'),
-    (in_a_mesh, '1 primitive_poses and 1 meshes: give one region'),
-    (in_two_spheres, '2 primitives, 2 primitive_poses'),
-    (in_a_prism, 'a region of type 5'),
-    (turned_by_nan, 'absolute_z_axis_tolerance is nan'),
-    (joints_within_less_than_nothing, 'tolerance of shoulder_lift_joint is -0.1'),
-    (trajectory_constraints, 'trajectory_constraints holds 1'),
-    (reference_trajectories, 'reference_trajectories holds 1'),
-    (kept_upright, 'path_constraints holds 1 orientation constraints'),
-    (kept_in_view, 'path_constraints holds 1 visibility constraints'),
-    (kept_in_a_box, 'path_constraints holds 1 position constraints'),
+GOAL_POSE = 'goal_constraints.0'
+POSITION, ORIENTATION = (f'{GOAL_POSE}.{kind}_constraints' for kind in ('position', 'orientation'))
+REGION = f'{POSITION}.0.constraint_region'
+PATH = 'path_constraints'
+SPHERE, PRISM = (
+    SolidPrimitive(type=kind, dimensions=[1e-3]) for kind in (SolidPrimitive.SPHERE, 5)
 )
+BAD, STATE, LINK = 'INVALID_GOAL_CONSTRAINTS', 'INVALID_ROBOT_STATE', 'INVALID_LINK_NAME'
+
+# Of each request: what is put where, the code, and what is named.
+COMMON = [
+    ('max_cartesian_speed', -1.0, BAD, 'speed limit'),
+    ('max_cartesian_speed', math.nan, BAD, 'speed limit'),
+    ('max_velocity_scaling_factor', 1e-5, BAD, 'velocity'),
+    ('max_acceleration_scaling_factor', 1e-300, BAD, 'acceleration'),
+    ('cartesian_speed_limited_link', 'nose', LINK, "'nose'"),
+    ('group_name', 'leg', 'INVALID_GROUP_NAME', "'leg'"),
+    ('start_state.joint_state.name.0', 'a', STATE, 'shoulder_pan_joint'),
+    ('start_state.joint_state.name.0', 'elbow_joint', STATE, 'twice'),
+    ('start_state.joint_state.position', [0.0], STATE, 'length 1'),
+    ('start_state.joint_state.name', ['j'] * 9999, STATE, 'at most 256'),
+    ('start_state.joint_state.position.2', math.nan, STATE, 'elbow_joint is nan'),
+    (f'{PATH}.joint_constraints', joint_goal(PICK).joint_constraints, BAD, '6 joint'),
+    (f'{PATH}.orientation_constraints', [OrientationConstraint()], BAD, '1 orientation'),
+    (f'{PATH}.visibility_constraints', [VisibilityConstraint()], BAD, '1 visibility'),
+    (f'{PATH}.position_constraints', [PositionConstraint()], BAD, '1 position constraints'),
+]
+MOTION = [
+    (f'{REGION}.primitive_poses.0.position.y', math.inf, BAD, 'not finite'),
+    (f'{POSITION}.0.target_point_offset.x', math.nan, BAD, 'not finite'),
+    (f'{ORIENTATION}.0.orientation', Quaternion(w=0.0), BAD, 'norm 0'),
+    (f'{ORIENTATION}.0.orientation', Quaternion(w=0.98), BAD, 'norm 0.98'),
+    (f'{ORIENTATION}.0.absolute_z_axis_tolerance', math.nan, BAD, 'z_axis_tolerance is nan'),
+    ('goal_constraints', [], BAD, 'is empty'),
+    (f'{POSITION}', [PositionConstraint()] * 2, BAD, '2 position and 1 orientation'),
+    (f'{ORIENTATION}', [OrientationConstraint()] * 2, BAD, '1 position and 2 orientation'),
+    (f'{ORIENTATION}', [], BAD, '1 position and 0 orientation constraints'),
+    (f'{POSITION}', [], BAD, '0 position and 1 orientation constraints'),
+    (f'{GOAL_POSE}.visibility_constraints', [VisibilityConstraint()], BAD, '1 visibility'),
+    (f'{GOAL_POSE}.name', 'up', BAD, "'up'"),
+    (f'{REGION}.meshes', [Mesh()], BAD, '1 meshes: give one region'),
+    (f'{REGION}.primitives', [SPHERE] * 2, BAD, '2 primitives'),
+    (f'{REGION}.primitives', [PRISM], BAD, 'a region of type 5'),
+    (f'{REGION}.primitive_poses', [], BAD, '0 primitive_poses'),
+    (f'{POSITION}.0.header.frame_id', 'moon', 'FRAME_TRANSFORM_FAILURE', "'moon'"),
+    (f'{ORIENTATION}.0.header.frame_id', 'moon', 'FRAME_TRANSFORM_FAILURE', "'moon'"),
+    (f'{POSITION}.0.link_name', 'nose', LINK, "'nose'"),
+    (f'{ORIENTATION}.0.link_name', 'nose', LINK, "'nose'"),
+    ('goal_constraints', goal_with(tolerance_below=-0.1), BAD, 'shoulder_lift_joint is -0.1'),
+    ('goal_constraints', goal_with(position=math.nan), BAD, 'shoulder_lift_joint is nan'),
+    ('goal_constraints', goal_with(joint_name='knee'), BAD, "'knee'"),
+    ('goal_constraints', goal_with(joint_name='elbow_joint'), BAD, 'joint twice'),
+    ('trajectory_constraints.constraints', [joint_goal(PICK)], BAD, 'holds 1'),
+    ('reference_trajectories', [GenericTrajectory()], BAD, 'reference_trajectories holds 1'),
+]
+LINE = [
+    ('waypoints', [], BAD, '0 waypoints'),
+    ('waypoints', [Pose()] * 1001, BAD, '1001 waypoints'),
+    ('waypoints.0.position.z', math.nan, BAD, 'not finite'),
+    ('waypoints.0.orientation', Quaternion(w=0.0), BAD, 'norm 0'),
+    ('max_step', -1e-9, BAD, 'max_step'),
+    ('max_step', math.inf, BAD, 'max_step'),
+    ('jump_threshold', -1.0, BAD, 'jump threshold'),
+    ('revolute_jump_threshold', math.nan, BAD, 'revolute jump threshold'),
+    ('prismatic_jump_threshold', -1.0, BAD, 'prismatic jump threshold'),
+    ('header.frame_id', 'moon', 'FRAME_TRANSFORM_FAILURE', "'moon'"),
+    ('link_name', 'nose', LINK, "'nose'"),
+]
 
 
-@pytest.mark.parametrize(('spoil', 'words'), REFUSED)
-def test_what_cannot_be_honoured_is_refused_by_name(
-    services: Services, spoil: Callable[[Any], None], words: str
-) -> None:
-    for planner_id in ('AUTO', 'PTP', 'LIN', 'RESOLVED_RATE'):
+@pytest.mark.parametrize('planner_id', ['AUTO', 'PTP', 'LIN', 'RESOLVED_RATE'])
+def test_each_wrong_field_of_a_motion_gets_its_code_and_is_named(services, planner_id):
+    for path, value, code, words in COMMON + MOTION:
         request = motion_request(planner_id)
-        spoil(request.motion_plan_request)
-        check_refused(plan(services, request), Codes.INVALID_GOAL_CONSTRAINTS, words)
+        put(request.motion_plan_request, path, value)
+        check_refused(plan(services, request), getattr(Codes, code), words)
+    assert plan(services, motion_request(planner_id)).error_code.val == Codes.SUCCESS
+
+
+def test_each_wrong_field_of_a_line_gets_its_code_and_is_named(services):
+    for path, value, code, words in COMMON + LINE:
+        request = line_request()
+        put(request, path, value)
+        check_refused(line(services, request), getattr(Codes, code), words)
+    assert line(services, line_request()).fraction == 1.0
 
 
 @pytest.mark.parametrize('kind', ['joint', 'orientation', 'visibility'])

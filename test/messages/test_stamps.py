@@ -17,8 +17,8 @@ from geometry_msgs.msg import PoseStamped, TransformStamped, TwistStamped
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import AttachedCollisionObject, PlanningScene, PositionIKRequest
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK
+from moveit_requests import UR5, Codes, box_message, line_request, motion_request
 from plan_callbacks import check_refused, line, plan
-from plan_garbage import UR5, Codes, box_message, line_request, motion_request
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from taught_poses import NOW

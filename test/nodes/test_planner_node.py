@@ -17,13 +17,11 @@ pytest.importorskip('rclpy')
 
 from cells import CONFIG
 from moveit_msgs.action import MoveGroup
-from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
-from plan_garbage import spoilt
 from planner_client import (
     CODE,
     MODEL,
     T_BASE_LINK_BASE,
-    moved_by,
+    joints,
     pose_goal,
     tool_down,
 )
@@ -78,18 +76,15 @@ def test_a_path_that_cannot_be_followed_is_refused_whole(client):
     assert re.search(r'at pose \d+ of \d+.*too far.*short', path.error_code.message)
 
 
-def test_garbage_on_the_wire_gets_its_error_and_moves_nothing(client, rng):
-    def send():
-        for i in range(20):
-            request, code = spoilt(i, rng)
-            if isinstance(request, GetMotionPlan.Request):
-                reply = client.call(GetMotionPlan, 'plan_kinematic_path', request)
-                reply = reply.motion_plan_response
-            else:
-                reply = client.call(GetCartesianPath, 'compute_cartesian_path', request)
-            assert reply.error_code.val == code, reply.error_code.message
-
-    assert moved_by(client, send) < 1e-4
+def test_a_wrong_request_gets_its_code_and_moves_nothing(client):
+    for goal, fields, code in (
+        (joints(HOME), {'group_name': 'leg'}, CODE.INVALID_GROUP_NAME),
+        (joints(HOME + np.nan), {}, CODE.INVALID_GOAL_CONSTRAINTS),
+        (pose_goal(np.eye(4), frame='moon'), {}, CODE.FRAME_TRANSFORM_FAILURE),
+        (pose_goal(tool_down(1.5, 0, 0.3)), {}, CODE.NO_IK_SOLUTION),
+    ):
+        assert client.plan(goal, **fields).error_code.val == code
+    assert client.line([]).error_code.val == CODE.INVALID_GOAL_CONSTRAINTS
     assert client.states[-1] == 'ready'
 
 

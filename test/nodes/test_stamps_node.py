@@ -10,7 +10,7 @@ from cells import NodesCell, execute, nodes_cell  # noqa: E402
 from cycle_poses import MODEL  # noqa: E402
 from geometry_msgs.msg import TransformStamped  # noqa: E402
 from moveit_msgs.srv import GetPlanningScene  # noqa: E402
-from plan_garbage import box_message  # noqa: E402
+from moveit_requests import box_message  # noqa: E402
 from task_client import START, pose  # noqa: E402
 from tf2_ros import StaticTransformBroadcaster  # noqa: E402
 

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 import rclpy
-from ik_garbage import CONFIG, Codes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from moveit_requests import CONFIG, Codes
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
