@@ -38,20 +38,10 @@ _LIKE = {'ur3_lab': 'ur3', 'ur16e': 'ur10e'}
 
 @dataclass(frozen=True, eq=False)
 class LinkBody:
-    """
-    One convex body of the arm.
+    """One convex body of the arm."""
 
-    Attributes
-    ----------
-    link : int
-        DH frame to which it is fixed, an index into `LINKS`.
-    vertices : ndarray, shape (n, 3)
-        [m] in that frame.
-
-    """
-
-    link: int
-    vertices: Array
+    link: int  # DH frame to which it is fixed, an index into `LINKS`
+    vertices: Array  # (n, 3) [m] in that frame
 
 
 def arm_bodies(model: Model) -> tuple[LinkBody, ...]:

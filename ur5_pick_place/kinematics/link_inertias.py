@@ -24,22 +24,11 @@ from ur5_pick_place.kinematics.transforms import Array
 
 
 class LinkInertia(NamedTuple):
-    """
-    Mass, centre and inertia of one link.
+    """Mass, centre and inertia of one link."""
 
-    Attributes
-    ----------
-    mass : float
-        [kg]
-    centre : tuple of float
-        Centre of gravity x, y, z in the link's DH frame [m].
-    moments, products : tuple of float
-        Ixx, Iyy, Izz and Ixy, Ixz, Iyz about the centre, along the axes of the DH frame [kg m2].
-
-    """
-
-    mass: float
-    centre: tuple[float, float, float]
+    mass: float  # [kg]
+    centre: tuple[float, float, float]  # centre of gravity x, y, z in the link's DH frame [m]
+    # ixx, Iyy, Izz and Ixy, Ixz, Iyz about the centre, along the axes of the DH frame [kg m2]
     moments: tuple[float, float, float]
     products: tuple[float, float, float] = (0.0, 0.0, 0.0)
 

@@ -88,42 +88,24 @@ UR3_LAB_OFFSET = (math.pi, 0.0, 0.0, -math.pi / 2, 0.0, 0.0)
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """
-    One arm's geometry and limits; arrays are read-only.
+    """One arm's geometry and limits; arrays are read-only."""
 
-    Attributes
-    ----------
-    name : str
-        Preset, or 'dh' for a caller's own table.
-    a, d : ndarray, shape (6,)
-        DH lengths and offsets [m].
-    alpha, offset : ndarray, shape (6,)
-        DH twists, and the offset added to q to give theta [rad].
-    q_min, q_max : ndarray, shape (6,)
-        Position limits of q [rad].
-    qd_max : ndarray, shape (6,)
-        Speed limits [rad/s].
-    effort_max : ndarray, shape (6,)
-        Torque limits [N m].
-    mounts : ndarray, shape (6, 4, 4), or None
-        Calibrated arms only: the frame in which joint i turns about z, seen from frame i-1; a
-        nominal arm has Tz(d_i) there.
-    calibration : str
-        Hash of the calibration file; empty for a nominal arm.
-
-    """
-
-    name: str
+    name: str  # preset, or 'dh' for a caller's own table
+    # (6,) DH lengths and offsets [m]
     a: Array
     d: Array
+    # (6,) DH twists, and the offset added to q to give theta [rad]
     alpha: Array
     offset: Array
+    # (6,) position limits of q [rad]
     q_min: Array
     q_max: Array
-    qd_max: Array
-    effort_max: Array
+    qd_max: Array  # (6,) speed limits [rad/s]
+    effort_max: Array  # (6,) torque limits [N m]
+    # (6, 4, 4) calibrated arms only: the frame in which joint i turns about z, seen from frame
+    # i-1; a nominal arm has Tz(d_i) there
     mounts: Array | None = None
-    calibration: str = ''
+    calibration: str = ''  # hash of the calibration file; empty for a nominal arm
 
     def __post_init__(self) -> None:
         for key, value in vars(self).items():

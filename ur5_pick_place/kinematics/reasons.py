@@ -22,28 +22,15 @@ _FEWER = 'none found: near a singularity a calibrated arm has fewer solutions th
 
 
 class MissingBranch(NamedTuple):
-    """
-    Why one branch has no solution.
+    """Why one branch has no solution."""
 
-    Attributes
-    ----------
-    branch : str
-        Its name.
-    cause : str
-        'cylinder': frame 5 is nearer to axis 1 than d4. 'far', 'near': the elbow cannot stretch or
-        fold enough for frame 3. 'double': the branch coincides with another one, whose row holds
-        the root; on a calibrated arm also where only one of the two has a root.
-    amount : float
-        By how much [m]; 0 for 'double'.
-    text : str
-        The reason as text.
-
-    """
-
-    branch: str
+    branch: str  # its name
+    # 'cylinder': frame 5 is nearer to axis 1 than d4. 'far', 'near': the elbow cannot stretch or
+    # fold enough for frame 3. 'double': the branch coincides with another one, whose row holds the
+    # root; on a calibrated arm also where only one of the two has a root.
     cause: Cause
-    amount: float
-    text: str
+    amount: float  # by how much [m]; 0 for 'double'
+    text: str  # the reason as text
 
 
 def explain(

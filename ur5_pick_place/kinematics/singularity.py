@@ -18,25 +18,14 @@ class Singularity(NamedTuple):
     The first three vanish linearly, one at each singularity, and the determinant of a nominal
     arm's Jacobian is a2 a3 sin(theta_3) sin(theta_5) times the first, up to sign.
 
-    Attributes
-    ----------
-    shoulder : ndarray
-        From axis 1 to frame 5, along the arm's plane [m]; zero on the cylinder of radius d4.
-    elbow : ndarray
-        From theta_3 to the nearest of 0 (stretched) and pi (folded) [rad].
-    wrist : ndarray
-        From theta_5 to the nearest of 0 and pi [rad].
-    manipulability : ndarray
-        |det J|, Yoshikawa's measure [m^3].
-    condition : ndarray
-        Largest over smallest singular value of the body Jacobian, metres against radians.
-
     """
 
+    # from axis 1 to frame 5, along the arm's plane [m]; zero on the cylinder of radius d4
     shoulder: Array
-    elbow: Array
-    wrist: Array
-    manipulability: Array
+    elbow: Array  # from theta_3 to the nearest of 0 (stretched) and pi (folded) [rad]
+    wrist: Array  # from theta_5 to the nearest of 0 and pi [rad]
+    manipulability: Array  # |det J|, Yoshikawa's measure [m^3]
+    # largest over smallest singular value of the body Jacobian, metres against radians
     condition: Array
 
 

@@ -19,26 +19,12 @@ _APART = 0.1  # [m] of the second largest extent of touches on a table
 
 @dataclass(frozen=True)
 class TouchFit:
-    """
-    The quality of a fit to touches.
+    """The quality of a fit to touches."""
 
-    Attributes
-    ----------
-    residual : float
-        Root mean square distance of the touches from the result [m].
-    worst : float
-        Of the touch that misses it most [m].
-    worst_touch : int
-        The number of that touch, counted from 1.
-    advice : str
-        What to do before the result can be used; empty if it can.
-
-    """
-
-    residual: float
-    worst: float
-    worst_touch: int
-    advice: str
+    residual: float  # root mean square distance of the touches from the result [m]
+    worst: float  # of the touch that misses it most [m]
+    worst_touch: int  # the number of that touch, counted from 1
+    advice: str  # what to do before the result can be used; empty if it can
 
     @property
     def is_good(self) -> bool:
@@ -52,23 +38,12 @@ class TouchFit:
 
 @dataclass(frozen=True)
 class TcpFit(TouchFit):
-    """
-    The TCP from touches of one point.
+    """The TCP from touches of one point."""
 
-    Attributes
-    ----------
-    position : ndarray, shape (3,)
-        Position of the TCP in tool0 [m].
-    point : ndarray, shape (3,)
-        The point that was touched, in `base` [m].
-    amplification : float
-        Ratio of the TCP error to the touch error; it falls as the tool is turned further between
-        the touches.
-
-    """
-
-    position: Array
-    point: Array
+    position: Array  # (3,) position of the TCP in tool0 [m]
+    point: Array  # (3,) the point that was touched, in `base` [m]
+    # ratio of the TCP error to the touch error; it falls as the tool is turned further between the
+    # touches
     amplification: float
 
     def __str__(self) -> str:
@@ -78,20 +53,10 @@ class TcpFit(TouchFit):
 
 @dataclass(frozen=True)
 class TableFit(TouchFit):
-    """
-    The height of a level table from touches with the TCP.
+    """The height of a level table from touches with the TCP."""
 
-    Attributes
-    ----------
-    height : float
-        In `base_link` [m].
-    tilt : float
-        Of the plane through the touches [rad]; NaN if they lie on one line.
-
-    """
-
-    height: float
-    tilt: float
+    height: float  # in `base_link` [m]
+    tilt: float  # of the plane through the touches [rad]; NaN if they lie on one line
 
     def __str__(self) -> str:
         tilt = f'tilt {np.rad2deg(self.tilt):.2f} deg'

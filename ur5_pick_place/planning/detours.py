@@ -21,20 +21,10 @@ _LEAST_SEARCH = 0.2  # share of the allowed time that must be left for another s
 
 @dataclass(frozen=True)
 class Detour:
-    """
-    How a motion differs from the straight one.
+    """How a motion differs from the straight one."""
 
-    Attributes
-    ----------
-    obstacle : str
-        The body that is in the way of the straight motion.
-    ratio : float
-        Duration relative to the straight motion, which is blocked.
-
-    """
-
-    obstacle: str
-    ratio: float
+    obstacle: str  # the body that is in the way of the straight motion
+    ratio: float  # duration relative to the straight motion, which is blocked
 
     def __str__(self) -> str:
         percent = round(100.0 * (self.ratio - 1.0))

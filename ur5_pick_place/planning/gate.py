@@ -56,56 +56,30 @@ _TURN_SHARE = 1e-6  # [m/rad]; joint motion counts only on a path on which the t
 
 @dataclass(frozen=True)
 class GateReport:
-    """
-    What the gate measured on an admitted motion: peaks and smallest margins.
+    """What the gate measured on an admitted motion: peaks and smallest margins."""
 
-    Attributes
-    ----------
-    duration : float
-        [s]
-    joint_velocity, joint_acceleration, joint_jerk : float
-        Peak as a fraction of the limit, 0 to 1.
-    tcp_speed, elbow_speed : float
-        Peak [m/s].
-    joint_margin : float
-        Smallest distance to a joint limit [rad].
-    torque : float
-        Peak as a fraction of the torque limit, 0 to 1; 0 without dynamics.
-
-    """
-
-    duration: float
+    duration: float  # [s]
+    # peak as a fraction of the limit, 0 to 1
     joint_velocity: float
     joint_acceleration: float
     joint_jerk: float
+    # peak [m/s]
     tcp_speed: float
     elbow_speed: float
-    joint_margin: float
-    torque: float
+    joint_margin: float  # smallest distance to a joint limit [rad]
+    torque: float  # peak as a fraction of the torque limit, 0 to 1; 0 without dynamics
 
 
 @dataclass(frozen=True)
 class Gate:
-    """
-    One arm with its load in its scene, and what it may do there.
-
-    Attributes
-    ----------
-    p_tool_tcp : ndarray, shape (3,)
-        The TCP in tool0 [m].
-    start_tolerance : float
-        Largest distance of the first point from the arm, any joint [rad].
-    dynamics : Dynamics, optional
-        The arm with its load; torques are not checked if not given.
-
-    """
+    """One arm with its load in its scene, and what it may do there."""
 
     model: Model
     limits: Limits
     collision: CollisionModel
-    p_tool_tcp: Array
-    start_tolerance: float
-    dynamics: Dynamics | None = None
+    p_tool_tcp: Array  # (3,) the TCP in tool0 [m]
+    start_tolerance: float  # largest distance of the first point from the arm, any joint [rad]
+    dynamics: Dynamics | None = None  # the arm with its load; torques are not checked if not given
 
     def check(self, trajectory: Trajectory, q_now: ArrayLike) -> GateReport:
         """

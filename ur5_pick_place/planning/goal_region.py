@@ -46,35 +46,18 @@ def _radical_inverse(base: int) -> Array:
 
 @dataclass(frozen=True)
 class PoseRegion:
-    """
-    The poses of a link that a goal allows, as MoveIt defines them.
+    """The poses of a link that a goal allows, as MoveIt defines them."""
 
-    Attributes
-    ----------
-    T_base_region : ndarray, shape (4, 4)
-        The position constraint's region, in whose middle the nominal pose is.
-    kind : str
-        `box`, `sphere`, `cylinder` or `cone`.
-    size : tuple of float
-        Edges of a box, radius of a sphere, height and radius of the others [m]; empty for a point.
-    R_base_point : ndarray, shape (3, 3)
-        The nominal orientation.
-    turns : ndarray, shape (3,)
-        Tolerances about the axes of the nominal orientation [rad].
-    is_vector : bool
-        Whether `turns` bound a rotation vector, instead of angles about x, then y, then z.
-    T_point_tool : ndarray, shape (4, 4)
-        Pose of tool0 in the point that has to be in the region.
-
-    """
-
+    # (4, 4) the position constraint's region, in whose middle the nominal pose is
     T_base_region: Array
-    kind: str
+    kind: str  # `box`, `sphere`, `cylinder` or `cone`
+    # edges of a box, radius of a sphere, height and radius of the others [m]; empty for a point
     size: tuple[float, ...]
-    R_base_point: Array
-    turns: Array
+    R_base_point: Array  # (3, 3) the nominal orientation
+    turns: Array  # (3,) tolerances about the axes of the nominal orientation [rad]
+    # whether `turns` bound a rotation vector, instead of angles about x, then y, then z
     is_vector: bool
-    T_point_tool: Array
+    T_point_tool: Array  # (4, 4) pose of tool0 in the point that has to be in the region
 
     @property
     def nominal(self) -> Array:

@@ -313,19 +313,10 @@ def _mm(length: float) -> str:
 
 
 class Stop(NamedTuple):
-    """
-    One stop of a chain of moves.
+    """One stop of a chain of moves."""
 
-    Attributes
-    ----------
-    goals : ndarray, shape (k, 6)
-        All allowed joint solutions, whole turns included [rad].
-    is_line : bool
-        Whether a straight line leads to it, which keeps the branch and makes no whole turn.
-
-    """
-
-    goals: Array
+    goals: Array  # (k, 6) all allowed joint solutions, whole turns included [rad]
+    # whether a straight line leads to it, which keeps the branch and makes no whole turn
     is_line: bool
 
 

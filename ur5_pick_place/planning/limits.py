@@ -61,26 +61,16 @@ class MotionSettings(Settings):
 
 @dataclass(frozen=True)
 class Limits:
-    """
-    Bounds of one motion.
+    """Bounds of one motion."""
 
-    Attributes
-    ----------
-    q_min, q_max : ndarray, shape (6,)
-        Joint limits [rad].
-    qd, qdd, qddd : ndarray, shape (6,)
-        Largest joint velocity [rad/s], acceleration [rad/s^2] and jerk [rad/s^3].
-    speed : float
-        Largest speed of TCP and elbow [m/s].
-
-    """
-
+    # (6,) joint limits [rad]
     q_min: Array
     q_max: Array
+    # (6,) largest joint velocity [rad/s], acceleration [rad/s^2] and jerk [rad/s^3]
     qd: Array
     qdd: Array
     qddd: Array
-    speed: float
+    speed: float  # largest speed of TCP and elbow [m/s]
 
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
         """Return the bounds for a slower motion; jerk follows the acceleration."""

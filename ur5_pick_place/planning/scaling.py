@@ -14,23 +14,13 @@ SLOWEST_SPEED = 1e-4  # [m/s]
 
 @dataclass(frozen=True)
 class Scaling:
-    """
-    Bounds on one motion: fractions of the limits (0 = the default) and a speed.
+    """Bounds on one motion: fractions of the limits (0 = the default) and a speed."""
 
-    Attributes
-    ----------
-    velocity, acceleration : float
-        0 or `SLOWEST` to 1.
-    speed : float
-        Bound on the speed of TCP and elbow [m/s]; 0 = `max_speed` alone.
-    p_tool_point : ndarray, shape (3,), optional
-        The point of the tool, in tool0 [m], to which `speed` applies instead of TCP and elbow.
-
-    """
-
+    # 0 or `SLOWEST` to 1
     velocity: float = 0.0
     acceleration: float = 0.0
-    speed: float = 0.0
+    speed: float = 0.0  # bound on the speed of TCP and elbow [m/s]; 0 = `max_speed` alone
+    # (3,) the point of the tool, in tool0 [m], to which `speed` applies instead of TCP and elbow
     p_tool_point: Array | None = None
 
     def __post_init__(self) -> None:

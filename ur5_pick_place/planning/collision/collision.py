@@ -39,28 +39,15 @@ RESOLUTION = 0.001
 
 @dataclass(frozen=True)
 class Contact:
-    """
-    Two bodies too close to each other.
+    """Two bodies too close to each other."""
 
-    Attributes
-    ----------
-    body_a, body_b : str
-        Names of arm links, tool pieces, 'part', 'table' or boxes; `object '<id>'` and
-        `attached object '<id>'` of clients.
-    distance : float
-        Distance of their surfaces [m]; negative = depth of penetration.
-    margin : float
-        The required clearance [m].
-    position : tuple of float
-        Midpoint of the nearest points, in `base_link` [m].
-
-    """
-
+    # names of arm links, tool pieces, 'part', 'table' or boxes; `object '<id>'` and `attached
+    # object '<id>'` of clients
     body_a: str
     body_b: str
-    distance: float
-    margin: float
-    position: tuple[float, float, float]
+    distance: float  # distance of their surfaces [m]; negative = depth of penetration
+    margin: float  # the required clearance [m]
+    position: tuple[float, float, float]  # midpoint of the nearest points, in `base_link` [m]
 
     def __str__(self) -> str:
         where = ', '.join(fixed(x, 3) for x in self.position)
@@ -74,18 +61,9 @@ class Contact:
 
 @dataclass(frozen=True)
 class PathContact:
-    """
-    The first contact along a path.
+    """The first contact along a path."""
 
-    Attributes
-    ----------
-    sample : float
-        Position on the path: 3.25 is a quarter of the step from sample 3 to sample 4.
-    contact : Contact
-
-    """
-
-    sample: float
+    sample: float  # position on the path: 3.25 is a quarter of the step from sample 3 to sample 4
     contact: Contact
 
     def __str__(self) -> str:

@@ -35,19 +35,11 @@ _RAYS = [exp_so3(np.array(turn)) for turn in ([0.9317, -0.5108, 0.2], [-0.6122, 
 
 
 class Solid(NamedTuple):
-    """
-    A shape as coal geometry.
-
-    Attributes
-    ----------
-    geometry : coal.CollisionGeometry
-    cavities : tuple of Cavity
-        The insides of a surface's closed parts; empty if coal's distance is negative inside, or
-        if there is no inside.
-
-    """
+    """A shape as coal geometry."""
 
     geometry: coal.CollisionGeometry
+    # the insides of a surface's closed parts; empty if coal's distance is negative inside, or if
+    # there is no inside
     cavities: 'tuple[Cavity, ...]' = ()
 
 

@@ -27,21 +27,12 @@ _LONGER = 2.0  # times the radius: how far a blend may reach along the longer of
 
 
 class Curve(Protocol):
-    """
-    A curve of poses.
+    """A curve of poses."""
 
-    Attributes
-    ----------
-    length : float
-        Path length [m]: of the tool's origin, or of the frame that the curve was made for
-        (`JointLine`, `OffsetCurve`).
-    turn : float
-        Total rotation [rad].
-
-    """
-
+    # path length [m]: of the tool's origin, or of the frame that the curve was made for
+    # (`JointLine`, `OffsetCurve`)
     length: float
-    turn: float
+    turn: float  # total rotation [rad]
 
     def __call__(self, s: Array) -> Array:
         """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the curve, 0 to 1."""

@@ -30,22 +30,11 @@ _NO_MOTION = 1e-9  # [rad]
 
 @dataclass(frozen=True)
 class JointPath:
-    """
-    A smooth joint curve over x in [0, 1], three times continuously differentiable.
+    """A smooth joint curve over x in [0, 1], three times continuously differentiable."""
 
-    Attributes
-    ----------
-    q : ndarray, shape (n, 6)
-        Samples [rad] at equal steps of x, n >= 6.
-    share : ndarray, shape (n,), optional
-        Fraction of the curve at each sample, 0 to 1.
-    speed : ndarray, shape (n,), optional
-        Bound on the speed of TCP and elbow around each sample [m/s], besides that of the limits.
-
-    """
-
-    q: Array
-    share: Array | None = None
+    q: Array  # (n, 6) samples [rad] at equal steps of x, n >= 6
+    share: Array | None = None  # (n,) fraction of the curve at each sample, 0 to 1
+    # (n,) bound on the speed of TCP and elbow around each sample [m/s], besides that of the limits
     speed: Array | None = None
 
     @cached_property

@@ -29,37 +29,22 @@ _ROUNDING = 1e-9  # [rad] between the end of a path and the goal of its last joi
 
 @dataclass(frozen=True)
 class PathSegment:
-    """
-    One segment of a motion: a line, a circular arc, or a joint motion.
+    """One segment of a motion: a line, a circular arc, or a joint motion."""
 
-    Attributes
-    ----------
-    T_goal : ndarray, shape (4, 4)
-        T_base_tool at its end.
-    blend : float
-        Distance from the goal where the next segment may begin [m], up to twice that on the longer
-        of the two; 0 = stop there.
-    arc_point : ndarray, shape (3,), optional
-        Via point or centre of an arc, in base [m].
-    kind : {'interim', 'center'}
-        Whether the arc passes through `arc_point`, or is the shorter arc about it.
-    speed : float
-        Bound on the speed of TCP and elbow [m/s]; 0 = only the bound of the whole motion.
-    slow_first, slow_last : float
-        Lengths at the segment's beginning and end in which `speed` applies [m]; it applies
-        everywhere if both are 0.
-    q_goal : ndarray, shape (6,), optional
-        Joint motion only: the joints at its end [rad], on the branch of its start.
-
-    """
-
-    T_goal: Array
+    T_goal: Array  # (4, 4) T_base_tool at its end
+    # distance from the goal where the next segment may begin [m], up to twice that on the longer
+    # of the two; 0 = stop there
     blend: float = 0.0
-    arc_point: Array | None = None
+    arc_point: Array | None = None  # (3,) via point or centre of an arc, in base [m]
+    # whether the arc passes through `arc_point`, or is the shorter arc about it
     kind: str = 'interim'
+    # bound on the speed of TCP and elbow [m/s]; 0 = only the bound of the whole motion
     speed: float = 0.0
+    # lengths at the segment's beginning and end in which `speed` applies [m]; it applies
+    # everywhere if both are 0
     slow_first: float = 0.0
     slow_last: float = 0.0
+    # (6,) joint motion only: the joints at its end [rad], on the branch of its start
     q_goal: Array | None = None
 
     def __post_init__(self) -> None:
@@ -180,23 +165,12 @@ def _legs(
 
 @dataclass(frozen=True)
 class JumpThresholds:
-    """
-    Bounds on the joint step between two samples of a path, as in MoveIt; 0 = no bound.
+    """Bounds on the joint step between two samples of a path, as in MoveIt; 0 = no bound."""
 
-    Attributes
-    ----------
-    relative : float
-        Largest step, summed over the joints, as a multiple of the path's mean step.
-    revolute : float
-        Largest step of one joint [rad].
-    prismatic : float
-        Largest step of a prismatic joint [m]; this arm has none.
-
-    """
-
+    # largest step, summed over the joints, as a multiple of the path's mean step
     relative: float = 0.0
-    revolute: float = 0.0
-    prismatic: float = 0.0
+    revolute: float = 0.0  # largest step of one joint [rad]
+    prismatic: float = 0.0  # largest step of a prismatic joint [m]; this arm has none
 
     def __post_init__(self) -> None:
         for name in ('relative', 'revolute', 'prismatic'):
@@ -230,20 +204,12 @@ class JumpThresholds:
 
 @dataclass(frozen=True)
 class FollowablePath:
-    """
-    The part of a polyline that can be followed.
+    """The part of a polyline that can be followed."""
 
-    Attributes
-    ----------
-    T_waypoints : list of ndarray, shape (4, 4)
-        T_base_tool of that part; the last one may lie between two of the given waypoints.
-    end : IncompletePath or None
-        Where and why the part ends, with the fraction of the whole, in which every line has the
-        same weight; None if the whole polyline can be followed.
-
-    """
-
+    # (4, 4) T_base_tool of that part; the last one may lie between two of the given waypoints
     T_waypoints: list[Array]
+    # where and why the part ends, with the fraction of the whole, in which every line has the same
+    # weight; None if the whole polyline can be followed
     end: IncompletePath | None = None
 
 

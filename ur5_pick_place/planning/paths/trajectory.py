@@ -25,13 +25,6 @@ class Trajectory:
     Between two points the joint trajectory controller interpolates with the quintic that meets
     both ends' position, velocity and acceleration; so does `sample`.
 
-    Attributes
-    ----------
-    t : ndarray, shape (n,)
-        Time from start [s], strictly increasing, first 0.
-    q, qd, qdd : ndarray, shape (n, 6)
-        Position [rad], velocity [rad/s] and acceleration [rad/s^2] in controller joint order.
-
     Raises
     ------
     InvalidInput
@@ -40,7 +33,8 @@ class Trajectory:
 
     """
 
-    t: Array
+    t: Array  # (n,) time from start [s], strictly increasing, first 0
+    # (n, 6) position [rad], velocity [rad/s] and acceleration [rad/s^2] in controller joint order
     q: Array
     qd: Array
     qdd: Array

@@ -15,18 +15,6 @@ class Load:
     """
     The load of the flange: a tool, a part, or both as one body.
 
-    Attributes
-    ----------
-    mass : float
-        [kg]
-    centre : array_like, shape (3,)
-        Centre of gravity in tool0 [m].
-    inertia : array_like, shape (3, 3)
-        About the centre, along the axes of tool0 [kg m2]; zero = a point mass, as the robot itself
-        assumes.
-    T_tcp_part : ndarray, shape (4, 4), or None
-        How a part is held; None = as the scene says, or it is no part.
-
     Raises
     ------
     InvalidInput
@@ -34,9 +22,12 @@ class Load:
 
     """
 
-    mass: float
-    centre: Array
+    mass: float  # [kg]
+    centre: Array  # (3,) centre of gravity in tool0 [m]
+    # (3, 3) about the centre, along the axes of tool0 [kg m2]; zero = a point mass, as the robot
+    # itself assumes
     inertia: Array = field(default_factory=lambda: np.zeros((3, 3)))
+    # (4, 4) how a part is held; None = as the scene says, or it is no part
     T_tcp_part: Array | None = None
 
     def __post_init__(self) -> None:

@@ -35,24 +35,12 @@ _MAX_NAME = 64
 
 @dataclass(frozen=True, eq=False)
 class Box:
-    """
-    A static obstacle.
-
-    Attributes
-    ----------
-    name : str
-    T_base_link_box : ndarray, shape (4, 4)
-        Pose of the box's centre.
-    size : ndarray, shape (3,)
-        Full edge lengths [m].
-    is_part : bool
-        Whether it is another part, which the carried part may touch when it is placed.
-
-    """
+    """A static obstacle."""
 
     name: str
-    T_base_link_box: Array
-    size: Array
+    T_base_link_box: Array  # (4, 4) pose of the box's centre
+    size: Array  # (3,) full edge lengths [m]
+    # whether it is another part, which the carried part may touch when it is placed
     is_part: bool = False
 
     def __post_init__(self) -> None:
@@ -62,22 +50,11 @@ class Box:
 
 @dataclass(frozen=True, eq=False)
 class ToolBox:
-    """
-    A box that is fixed to the tool.
-
-    Attributes
-    ----------
-    name : str
-    T_tool_box : ndarray, shape (4, 4)
-        Pose of the box's centre in tool0.
-    size : ndarray, shape (3,)
-        Full edge lengths [m]; the box of a moving finger covers its whole travel.
-
-    """
+    """A box that is fixed to the tool."""
 
     name: str
-    T_tool_box: Array
-    size: Array
+    T_tool_box: Array  # (4, 4) pose of the box's centre in tool0
+    size: Array  # (3,) full edge lengths [m]; the box of a moving finger covers its whole travel
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -86,20 +63,10 @@ class ToolBox:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """
-    The part that the gripper grips, a box.
+    """The part that the gripper grips, a box."""
 
-    Attributes
-    ----------
-    T_tcp_part : ndarray, shape (4, 4)
-        Pose of the part's centre in the TCP when gripped.
-    size : ndarray, shape (3,)
-        Full edge lengths [m].
-
-    """
-
-    T_tcp_part: Array
-    size: Array
+    T_tcp_part: Array  # (4, 4) pose of the part's centre in the TCP when gripped
+    size: Array  # (3,) full edge lengths [m]
 
     def __post_init__(self) -> None:
         _freeze_box(self, 'part', 'T_tcp_part')
@@ -107,20 +74,10 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """
-    The tool on the flange.
+    """The tool on the flange."""
 
-    Attributes
-    ----------
-    T_tool_tcp : ndarray, shape (4, 4)
-        Pose of the TCP in tool0.
-    shapes : tuple of ToolBox
-        The volume of the tool.
-
-    """
-
-    T_tool_tcp: Array
-    shapes: tuple[ToolBox, ...] = ()
+    T_tool_tcp: Array  # (4, 4) pose of the TCP in tool0
+    shapes: tuple[ToolBox, ...] = ()  # the volume of the tool
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'T_tool_tcp', _pose('TCP', self.T_tool_tcp))
@@ -135,33 +92,15 @@ class Tool:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """
-    Everything that the arm can collide with, except itself.
+    """Everything that the arm can collide with, except itself."""
 
-    Attributes
-    ----------
-    table_height : float
-        z of the table top [m]; everything below is solid.
-    tool : Tool
-    boxes : tuple of Box
-        At most `MAX_BOXES`, no name twice.
-    part : Part or None
-        The part to grip, carried or not.
-    carried : bool
-        Whether the part is in the gripper.
-    margin : float
-        Distance below which two bodies count as touching [m].
-    world : World
-        Clients' objects; their ids are separate from the names here.
-
-    """
-
-    table_height: float
+    table_height: float  # z of the table top [m]; everything below is solid
     tool: Tool
-    boxes: tuple[Box, ...] = ()
-    part: Part | None = None
-    carried: bool = False
-    margin: float = 0.005
+    boxes: tuple[Box, ...] = ()  # at most `MAX_BOXES`, no name twice
+    part: Part | None = None  # the part to grip, carried or not
+    carried: bool = False  # whether the part is in the gripper
+    margin: float = 0.005  # distance below which two bodies count as touching [m]
+    # Clients' objects; their ids are separate from the names here
     world: World = field(default_factory=World)
 
     def __post_init__(self) -> None:

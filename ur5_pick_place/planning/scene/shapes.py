@@ -22,20 +22,10 @@ _MIN_NORMAL = 1e-6  # smallest length of a plane's normal before normalisation
 
 
 class Shape:
-    """
-    Base of all shapes.
+    """Base of all shapes."""
 
-    Attributes
-    ----------
-    half : ndarray, shape (3,)
-        Half extents of the bounding box about the origin [m].
-    radius : float
-        Radius of the bounding sphere about the origin [m].
-
-    """
-
-    half: Array
-    radius: float
+    half: Array  # (3,) half extents of the bounding box about the origin [m]
+    radius: float  # radius of the bounding sphere about the origin [m]
 
     def support(self, direction: Array) -> Array:
         """Return the extent along unit directions (..., 3); shape (...) [m]."""
@@ -127,19 +117,10 @@ class Cone(Shape):
 
 @dataclass(frozen=True, eq=False)
 class Mesh(Shape):
-    """
-    A mesh of triangles.
+    """A mesh of triangles."""
 
-    Attributes
-    ----------
-    vertices : ndarray, shape (n, 3)
-        [m]; vertices that no triangle uses are dropped.
-    triangles : ndarray of int, shape (m, 3)
-        Rows of `vertices`; the order of the corners does not count.
-
-    """
-
-    vertices: Array
+    vertices: Array  # (n, 3) [m]; vertices that no triangle uses are dropped
+    # (m, 3) rows of `vertices`; the order of the corners does not count
     triangles: NDArray[np.int64]
 
     def __post_init__(self) -> None:
@@ -183,20 +164,10 @@ class Mesh(Shape):
 
 @dataclass(frozen=True, eq=False)
 class Plane(Shape):
-    """
-    The half space behind a plane, as seen from the arm's shoulder.
+    """The half space behind a plane, as seen from the arm's shoulder."""
 
-    Attributes
-    ----------
-    normal : ndarray, shape (3,)
-        Unit vector, to either side.
-    offset : float
-        `normal @ x` of the points x of the plane [m].
-
-    """
-
-    normal: Array
-    offset: float
+    normal: Array  # (3,) unit vector, to either side
+    offset: float  # `normal @ x` of the points x of the plane [m]
 
     def __post_init__(self) -> None:
         normal = np.array(self.normal, dtype=np.float64)

@@ -33,20 +33,11 @@ OWN_PART = 'ur5_pick_place/part'
 
 @dataclass(frozen=True, eq=False)
 class PlacedShape:
-    """
-    A shape and its pose in the frame of its object; a mesh is centred on its middle.
-
-    Attributes
-    ----------
-    shape : Shape
-    T_object_shape : ndarray, shape (4, 4)
-    p_middle : ndarray, shape (3,)
-        The middle of a mesh in the frame in which its vertices were given [m].
-
-    """
+    """A shape and its pose in the frame of its object; a mesh is centred on its middle."""
 
     shape: Shape
-    T_object_shape: Array
+    T_object_shape: Array  # (4, 4)
+    # (3,) the middle of a mesh in the frame in which its vertices were given [m]
     p_middle: Array = field(default_factory=lambda: np.zeros(3))
 
     def __post_init__(self) -> None:
@@ -76,20 +67,10 @@ class PlacedShape:
 
 @dataclass(frozen=True, eq=False)
 class SceneObject:
-    """
-    A static object of a client.
+    """A static object of a client."""
 
-    Attributes
-    ----------
-    id : str
-        Any text.
-    T_base_link_object : ndarray, shape (4, 4)
-    shapes : tuple of PlacedShape
-
-    """
-
-    id: str
-    T_base_link_object: Array
+    id: str  # any text
+    T_base_link_object: Array  # (4, 4)
     shapes: tuple[PlacedShape, ...]
 
     def __post_init__(self) -> None:
@@ -115,27 +96,13 @@ class SceneObject:
 
 @dataclass(frozen=True, eq=False)
 class AttachedObject:
-    """
-    A client's object that is fixed to the tool.
-
-    Attributes
-    ----------
-    id : str
-    T_tool_object : ndarray, shape (4, 4)
-    shapes : tuple of PlacedShape
-        No planes.
-    mass : float
-        [kg], at most `MAX_WEIGHT`.
-    may_touch : frozenset of str
-        Links of the arm that are not checked against it.
-
-    """
+    """A client's object that is fixed to the tool."""
 
     id: str
-    T_tool_object: Array
-    shapes: tuple[PlacedShape, ...]
-    mass: float = 0.0
-    may_touch: frozenset[str] = frozenset()
+    T_tool_object: Array  # (4, 4)
+    shapes: tuple[PlacedShape, ...]  # no planes
+    mass: float = 0.0  # [kg], at most `MAX_WEIGHT`
+    may_touch: frozenset[str] = frozenset()  # links of the arm that are not checked against it
 
     def __post_init__(self) -> None:
         if not self.shapes:
@@ -157,21 +124,12 @@ class AttachedObject:
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """
-    All objects of clients.
-
-    Attributes
-    ----------
-    objects : mapping of str to SceneObject
-    attached : mapping of str to AttachedObject
-    refused : mapping of str to str
-        Objects of clients that could not be accepted, by '<topic> <id>', with the reason and what
-        to do; while there is any, motion is refused.
-
-    """
+    """All objects of clients."""
 
     objects: Mapping[str, SceneObject] = field(default_factory=lambda: MappingProxyType({}))
     attached: Mapping[str, AttachedObject] = field(default_factory=lambda: MappingProxyType({}))
+    # objects of clients that could not be accepted, by '<topic> <id>', with the reason and what to
+    # do; while there is any, motion is refused
     refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def __post_init__(self) -> None:

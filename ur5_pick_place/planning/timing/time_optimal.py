@@ -56,20 +56,10 @@ _MIN_LENGTH = 1e-4  # of a step, as a fraction of the Newton step
 
 @dataclass(frozen=True)
 class PathVelocityProfile:
-    """
-    The rate at which a motion passes its path, over a parameter x in [0, 1].
+    """The rate at which a motion passes its path, over a parameter x in [0, 1]."""
 
-    Attributes
-    ----------
-    rate : BSpline
-        b = (dx/dt)^2 over x [1/s^2]: the square of the rate at which x grows.
-    is_optimal : bool
-        Whether the search converged; the motion is within the limits in any case.
-
-    """
-
-    rate: BSpline
-    is_optimal: bool
+    rate: BSpline  # b = (dx/dt)^2 over x [1/s^2]: the square of the rate at which x grows
+    is_optimal: bool  # whether the search converged; the motion is within the limits in any case
 
     @cached_property
     def knots(self) -> Array:
@@ -181,22 +171,13 @@ _JERK, _OTHERS = slice(-6, None), slice(-6)  # rows of `_Bounds`: jerks are the 
 
 @dataclass(frozen=True)
 class _Bounds:
-    """
-    Fraction of each limit that is used at each point, as a function of b, b' and b''.
+    """Fraction of each limit that is used at each point, as a function of b, b' and b''."""
 
-    Attributes
-    ----------
-    slope : ndarray, shape (3, m, n)
-        Per b, b' and b'', of n points. Rows: the velocity and speed limits, squared, which take b
-        alone; joint accelerations, and joint torques if they are known, which take b and b';
-        joint jerks (6), which are to be multiplied by sqrt(b).
-    hold : ndarray, shape (m, n)
-        The same at rest: gravity for torques, else zero.
-
-    """
-
+    # (3, m, n) per b, b' and b'', of n points. Rows: the velocity and speed limits, squared, which
+    # take b alone; joint accelerations, and joint torques if they are known, which take b and b';
+    # joint jerks (6), which are to be multiplied by sqrt(b).
     slope: Array
-    hold: Array
+    hold: Array  # (m, n) the same at rest: gravity for torques, else zero
 
     @classmethod
     def along(
