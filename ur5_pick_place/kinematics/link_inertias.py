@@ -142,15 +142,9 @@ def link_inertias(arm: str) -> tuple[LinkInertia, ...]:
     """
     Return the six link inertias of an arm.
 
-    Parameters
-    ----------
-    arm : str
-        `Model.name`.
+    `arm`: `Model.name`.
 
-    Raises
-    ------
-    InvalidInput
-        They are unknown; names the arms whose inertias are known.
+    Raises `InvalidInput`: they are unknown; names the arms whose inertias are known.
 
     """
     kind = _SAME_AS.get(arm, arm)

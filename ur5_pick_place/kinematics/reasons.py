@@ -42,19 +42,10 @@ def explain(
     A calibrated arm is treated by its nominal geometry, so that `amount` is then accurate to about
     the size of the calibration.
 
-    Parameters
-    ----------
-    T : array_like, shape (4, 4)
-        T_base_tool [m].
-    q6 : float
-        Desired last joint, as given to `inverse` [rad].
-    seed : array_like, shape (6,), optional
-        As given to `inverse` [rad].
+    `T` (4, 4): T_base_tool [m]. `q6`: desired last joint, as given to `inverse` [rad]. `seed`
+    (6,): as given to `inverse` [rad].
 
-    Returns
-    -------
-    tuple of MissingBranch
-        In the order of `BRANCHES`; empty if all eight exist.
+    They are in the order of `BRANCHES`; empty if all eight exist.
 
     """
     pose = check_transform(T, 'T')

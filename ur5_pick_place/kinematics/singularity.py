@@ -33,10 +33,7 @@ def singularity(m: Model, q: ArrayLike) -> Singularity:
     """
     Return the distances of joints to each singularity; a calibrated arm is treated as nominal.
 
-    Parameters
-    ----------
-    q : array_like, shape (..., 6)
-        Joint angles [rad].
+    `q` (..., 6): joint angles [rad].
 
     """
     joints = check_joints(q)

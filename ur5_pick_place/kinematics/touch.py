@@ -70,15 +70,9 @@ def tcp_from_touches(T_base_tool: ArrayLike) -> TcpFit:
     With the TCP at p in tool0 and the point at c in `base`, R_i p + t_i = c holds for every touch:
     linear in p and c, solved by least squares.
 
-    Parameters
-    ----------
-    T_base_tool : array_like, shape (n, 4, 4)
-        Poses of tool0 at the touches, n >= 4, the tool turned between them.
+    `T_base_tool` (n, 4, 4): poses of tool0 at the touches, n >= 4, the tool turned between them.
 
-    Raises
-    ------
-    InvalidInput
-        Fewer than four poses, or one is not rigid.
+    Raises `InvalidInput`: fewer than four poses, or one is not rigid.
 
     """
     poses = check_transform(T_base_tool, 'T_base_tool')
@@ -110,15 +104,9 @@ def table_from_touches(points: ArrayLike) -> TableFit:
     """
     Return the height of a table from points on it.
 
-    Parameters
-    ----------
-    points : array_like, shape (n, 3)
-        The TCP in `base_link` at the touches [m], n >= 3.
+    `points` (n, 3): the TCP in `base_link` at the touches [m], n >= 3.
 
-    Raises
-    ------
-    InvalidInput
-        Fewer than three points, or a number is not finite.
+    Raises `InvalidInput`: fewer than three points, or a number is not finite.
 
     """
     p = np.asarray(points, dtype=np.float64)

@@ -33,11 +33,8 @@ def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
     """
     Return `T` as float64 (..., 4, 4), or raise, naming the pose that is not a rigid motion.
 
-    Raises
-    ------
-    InvalidInput
-        The shape is wrong, an entry is not finite, the last row is not 0 0 0 1, or the rotation is
-        not orthonormal and right-handed within `RIGID_TOLERANCE`.
+    Raises `InvalidInput`: the shape is wrong, an entry is not finite, the last row is not 0 0 0 1,
+    or the rotation is not orthonormal and right-handed within `RIGID_TOLERANCE`.
 
     """
     poses = as_poses(T, name)
@@ -119,12 +116,7 @@ def tool_down(x: float, y: float, z: float, yaw: float) -> Array:
     """
     Return the pose of a tool that points down, shape (4, 4).
 
-    Parameters
-    ----------
-    x, y, z : float
-        Position [m].
-    yaw : float
-        Angle of the tool's x axis about z [rad].
+    `x`, `y`, `z`: position [m]. `yaw`: angle of the tool's x axis about z [rad].
 
     """
     c, s = np.cos(yaw), np.sin(yaw)

@@ -36,19 +36,11 @@ def nearest_variant(
     """
     Return solutions with each joint turned by whole turns to be nearest a seed within limits.
 
-    Parameters
-    ----------
-    q : array_like, shape (..., 6)
-        Solutions [rad]; rows of NaN stay.
-    seed : array_like, shape (6,) or (..., 6)
-        Joints that the solutions are to be close to [rad].
-    limits : pair of array_like, shape (6,), optional
-        Lowest and highest joint angles instead of the model's [rad].
+    `q` (..., 6): solutions [rad]; rows of NaN stay. `seed` (6,) or (..., 6): joints that the
+    solutions are to be close to [rad]. `limits` (6,): lowest and highest joint angles instead of
+    the model's [rad].
 
-    Returns
-    -------
-    ndarray, shape (..., 6)
-        Rows for which no whole turn is within the limits are NaN.
+    Returns (..., 6); rows for which no whole turn is within the limits are NaN.
 
     """
     variants = np.array(q, dtype=np.float64, order='C')
@@ -76,16 +68,10 @@ def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
     """
     Return every combination of whole turns of one solution that is within limits.
 
-    Parameters
-    ----------
-    q : array_like, shape (6,)
-        One solution [rad].
-    limits : pair of array_like, shape (6,), optional
-        Lowest and highest joint angles instead of the model's [rad].
+    `q` (6,): one solution [rad]. `limits` (6,): lowest and highest joint angles instead of the
+    model's [rad].
 
-    Returns
-    -------
-    ndarray, shape (n, 6)
+    Returns (n, 6).
 
     """
     joints = check_joints(q)
@@ -106,14 +92,8 @@ def all_solutions(
     These are the rows of `inverse`; on a calibrated arm also further solutions that share a branch
     near a singularity.
 
-    Parameters
-    ----------
-    T : array_like, shape (4, 4)
-        T_base_tool [m].
-    q6 : float
-        Desired last joint at a wrist singularity [rad].
-    seed : array_like, shape (6,), optional
-        Joints from which the solutions of a calibrated arm are searched too [rad].
+    `T` (4, 4): T_base_tool [m]. `q6`: desired last joint at a wrist singularity [rad]. `seed`
+    (6,): joints from which the solutions of a calibrated arm are searched too [rad].
 
     Returns
     -------
@@ -147,14 +127,8 @@ def solutions_near(
     the desired one, or the nearest within the limits. Near a singularity of a calibrated arm a
     branch may occur twice; if the seed is at the pose it is always among the solutions.
 
-    Parameters
-    ----------
-    T : array_like, shape (4, 4)
-        T_base_tool [m].
-    seed : array_like, shape (6,)
-        Joints that the solutions are to be close to [rad].
-    limits : pair of array_like, shape (6,), optional
-        Lowest and highest joint angles instead of the model's [rad].
+    `T` (4, 4): T_base_tool [m]. `seed` (6,): joints that the solutions are to be close to [rad].
+    `limits` (6,): lowest and highest joint angles instead of the model's [rad].
 
     """
     pose, near = as_floats(T, 'T'), as_floats(seed, 'seed')

@@ -22,15 +22,9 @@ def cancelable(is_canceled: Callable[[], bool]) -> Iterator[None]:
     """
     End the computation in this block, in this thread, when `is_canceled` returns true.
 
-    Parameters
-    ----------
-    is_canceled : callable
-        Called at each checkpoint; must be quick.
+    `is_canceled`: called at each checkpoint; must be quick.
 
-    Raises
-    ------
-    PlanningCanceled
-        At the next checkpoint, or at the end of the block.
+    Raises `PlanningCanceled`: at the next checkpoint, or at the end of the block.
 
     """
     token = _is_canceled.set(is_canceled)

@@ -45,14 +45,9 @@ def paths_round(
 
     The shortest comes first. Once all of one search are used, another one is begun.
 
-    Parameters
-    ----------
-    q_start, goals : ndarray, shape (6,), and a sequence of these
-        [rad], free of contact.
-    shortest : float
-        Upper bound on the length of a path, see `ways_round` [s].
-    allowed : float
-        Time in which a search must find its first path [s].
+    Joints `q_start` and each of `goals` (6,) [rad] are free of contact. `shortest`: upper bound on
+    the length of a path, see `ways_round` [s]. `allowed`: time in which a search must find its
+    first path [s].
 
     """
     begin = time.monotonic()

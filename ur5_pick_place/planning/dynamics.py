@@ -29,17 +29,10 @@ class Dynamics:
     """
     The dynamics of one arm and what it carries; safe to share between threads.
 
-    Parameters
-    ----------
-    m : Model
-        Ideal or calibrated; a caller's own DH table gets the UR5's inertias.
-    loads : sequence of Load
-        Tool and payload, fixed to tool0.
+    `m`: ideal or calibrated; a caller's own DH table gets the UR5's inertias. `loads`: tool and
+    payload, fixed to tool0.
 
-    Raises
-    ------
-    InvalidInput
-        The inertias of the arm are unknown.
+    Raises `InvalidInput`: the inertias of the arm are unknown.
 
     """
 
@@ -71,15 +64,10 @@ class Dynamics:
         """
         Return the torques of a motion.
 
-        Parameters
-        ----------
-        q, qd, qdd : array_like, shape (..., 6) or what broadcasts to it
-            Joint positions [rad], velocities [rad/s] and accelerations [rad/s2].
+        `q`, `qd`, `qdd` (..., 6): joint positions [rad], velocities [rad/s] and accelerations
+        [rad/s2].
 
-        Returns
-        -------
-        ndarray, shape (..., 6)
-            [N m]
+        Returns (..., 6) [N m].
 
         """
         shape, states = _states(q, qd, qdd)
@@ -94,24 +82,12 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
     """
     Return the largest fraction of a torque limit that a motion uses, or refuse it.
 
-    Parameters
-    ----------
-    t : ndarray, shape (n,)
-        [s]
-    q, qd, qdd : ndarray, shape (n, 6)
-        The motion as the controller interpolates it [rad, s].
-    dynamics : Dynamics
-        Includes the tool, and the part where it is carried.
+    `t` (n,) [s]. `q`, `qd`, `qdd` (n, 6): the motion as the controller interpolates it [rad, s].
+    `dynamics`: includes the tool, and the part where it is carried.
 
-    Returns
-    -------
-    float
-        Largest fraction of a joint's limit, 0 to 1.
+    Returns the largest fraction of a joint's limit, 0 to 1.
 
-    Raises
-    ------
-    GateRefusal
-        Names joint, time, torque and limit.
+    Raises `GateRefusal`: names joint, time, torque and limit.
 
     """
     torque = np.abs(dynamics.inverse(q, qd, qdd))
@@ -155,10 +131,8 @@ def chain(arm: pin.Model, m: Model, base: pin.SE3) -> list[tuple[int, pin.SE3]]:
     """
     Add the six joints of `m` to an empty model, with `base` at the given pose in its world.
 
-    Returns
-    -------
-    list of (int, pinocchio.SE3)
-        For each DH frame 0 to 6: the joint that moves it, 0 = none, and its pose in that joint.
+    Returns, for each DH frame 0 to 6, the joint that moves it, 0 = none, and its pose in that
+    joint.
 
     """
     frames = [(0, base)]

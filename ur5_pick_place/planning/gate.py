@@ -87,10 +87,7 @@ class Gate:
 
         It is checked as the controller will interpolate it.
 
-        Raises
-        ------
-        GateRefusal
-            Names time, joint or bodies, value and bound.
+        Raises `GateRefusal`: names time, joint or bodies, value and bound.
 
         """
         away = np.abs(trajectory.q[0] - np.asarray(q_now))

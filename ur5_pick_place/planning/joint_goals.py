@@ -53,26 +53,13 @@ def joint_goals(
     At least one, whole turns included; they may be in collision. Distance is the point-to-point
     time: the largest joint distance over its speed.
 
-    Parameters
-    ----------
-    collision : CollisionModel
-        The arm in its scene, to say why there is no solution.
-    T_base_tool : ndarray, shape (4, 4)
-    q_near : ndarray, shape (6,)
-        Joints from which distance is measured [rad]; the last one is kept at a wrist singularity.
-    branch : str
-        The only one allowed; empty for all.
-    within : tuple of ndarray, shape (6,), optional
-        Bounds on the joints [rad].
+    `collision`: the arm in its scene, to say why there is no solution. `T_base_tool` (4, 4).
+    `q_near` (6,): joints from which distance is measured [rad]; the last one is kept at a wrist
+    singularity. `branch`: the only one allowed; empty for all. `within`: bounds (6,) on the joints
+    [rad].
 
-    Raises
-    ------
-    InvalidInput
-        The branch is unknown.
-    NoSolution
-        There is no joint solution (on that branch) within the joint limits.
-    JointLimitViolation
-        There are solutions, but none `within`.
+    Raises `InvalidInput`: the branch is unknown; `NoSolution`: there is no joint solution (on that
+    branch) within the joint limits; `JointLimitViolation`: there are solutions, but none `within`.
 
     """
     if branch and branch not in BRANCHES:
@@ -329,17 +316,9 @@ def shortest_chain(
     By dynamic programming over all solutions of all stops; a move takes as long as its slowest
     joint at full velocity.
 
-    Parameters
-    ----------
-    q_start : ndarray, shape (6,)
-        [rad]
-    qd_max : ndarray, shape (6,)
-        Joint velocity limits [rad/s].
+    `q_start` (6,) [rad]. `qd_max` (6,): joint velocity limits [rad/s].
 
-    Returns
-    -------
-    list of ndarray
-        Empty if no chain of solutions keeps the branch on every line.
+    The list is empty if no chain of solutions keeps the branch on every line.
 
     """
     here, cost, came_from = np.atleast_2d(q_start), np.zeros(1), []

@@ -137,17 +137,10 @@ def tcp_and_elbow_speed(
     """
     Return the speed of the TCP and of the elbow's centre.
 
-    Parameters
-    ----------
-    q, qd : ndarray, shape (n, 6)
-        Joint positions [rad] and velocities [rad/s].
-    p_tool_tcp : ndarray, shape (3,)
-        The TCP in `tool0` [m].
+    `q` and `qd` (n, 6): joint positions [rad] and velocities [rad/s]. `p_tool_tcp` (3,): the TCP
+    in `tool0` [m].
 
-    Returns
-    -------
-    ndarray, shape (n, 2)
-        TCP and elbow speed [m/s].
+    Returns (n, 2): TCP and elbow speed [m/s].
 
     """
     speed: Array = np.empty((len(q), 2))

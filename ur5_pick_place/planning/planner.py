@@ -59,12 +59,8 @@ class MotionPlanner:
     """
     Plans motions of an arm in a scene, with what its gripper holds, and checks any motion of it.
 
-    Parameters
-    ----------
-    scene : Scene
-        Table, boxes and tool; replace it with `set_scene`.
-    dynamics : Dynamics, optional
-        The arm with its load; torques are not checked if not given.
+    `scene`: table, boxes and tool; replace it with `set_scene`. `dynamics`: the arm with its load;
+    torques are not checked if not given.
 
     """
 
@@ -221,10 +217,8 @@ class MotionPlanner:
         """
         Return a joint motion from rest to rest; `q_start` and `q_goal` (6,) [rad].
 
-        Raises
-        ------
-        PlanningError
-            The goal is out of range, or the gate refuses the motion; gives the reason.
+        Raises `PlanningError`: the goal is out of range, or the gate refuses the motion; gives the
+        reason.
 
         """
         return self._admit(self._time_ptp(q_start, q_goal, scaling), q_start)
@@ -244,15 +238,10 @@ class MotionPlanner:
         `q_preferred` (6,) [rad] is tried first, then the nearest solutions. `within` bounds the
         joints at the end, low and high (6,) [rad].
 
-        Raises
-        ------
-        NoSolution
-            The pose cannot be reached (on that branch) within the joint limits.
-        JointLimitViolation
-            The pose can be reached, but not `within`.
-        PlanningError
-            Every solution is in collision, or the gate refuses the motion to each; gives the
-            reason, for the motion to the first one.
+        Raises `NoSolution`: the pose cannot be reached (on that branch) within the joint limits;
+        `JointLimitViolation`: the pose can be reached, but not `within`; `PlanningError`: every
+        solution is in collision, or the gate refuses the motion to each; gives the reason, for the
+        motion to the first one.
 
         """
         goals = self.joint_goals(T_base_tool, q_start, branch, within)
@@ -293,20 +282,11 @@ class MotionPlanner:
 
         Equal requests give equal motions.
 
-        Parameters
-        ----------
-        q_start : ndarray, shape (6,)
-            [rad]
-        goals : sequence of ndarray, shape (6,)
-            [rad], the preferred one first.
-        allowed : float
-            Time in which a search must find its first path [s].
+        `q_start` (6,) [rad]. `goals`: joints (6,) [rad], the preferred one first. `allowed`: time
+        in which a search must find its first path [s].
 
-        Raises
-        ------
-        PlanningError
-            The start or all goals are in collision, the gate refuses the motion, or no path around
-            the obstacle was found in time; names the bodies.
+        Raises `PlanningError`: the start or all goals are in collision, the gate refuses the
+        motion, or no path around the obstacle was found in time; names the bodies.
 
         """
         for q_goal in goals:
@@ -388,24 +368,14 @@ class MotionPlanner:
         """
         Return a motion along segments, on one branch, without a stop where they blend.
 
-        Parameters
-        ----------
-        q_start : ndarray, shape (6,)
-            [rad]
-        position_step : float
-            Largest distance between two samples of the path [m].
-        T_tool_link : ndarray, shape (4, 4), optional
-            The frame that follows lines and arcs, in the tool; the tool itself if not given.
+        `q_start` (6,) [rad]. `position_step`: largest distance between two samples of the path
+        [m]. `T_tool_link` (4, 4): the frame that follows lines and arcs, in the tool; the tool
+        itself if not given.
 
-        Raises
-        ------
-        InvalidInput
-            A segment is shorter than the blends at its ends, or the points define no circle.
-        IncompletePath
-            The path cannot be followed to its end; names the first bad pose and the cause,
-            which may be a collision.
-        PlanningError
-            The gate refuses the motion for another reason.
+        Raises `InvalidInput`: a segment is shorter than the blends at its ends, or the points
+        define no circle; `IncompletePath`: the path cannot be followed to its end; names the first
+        bad pose and the cause, which may be a collision; `PlanningError`: the gate refuses the
+        motion for another reason.
 
         """
         T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
@@ -424,12 +394,8 @@ class MotionPlanner:
         """
         Return a motion along a Cartesian path, passed by the gate.
 
-        Raises
-        ------
-        BlockedPath
-            It collides; names the first bad pose and the bodies.
-        GateRefusal
-            The gate refuses it for another reason.
+        Raises `BlockedPath`: it collides; names the first bad pose and the bodies; `GateRefusal`:
+        the gate refuses it for another reason.
 
         """
         try:

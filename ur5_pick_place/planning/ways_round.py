@@ -65,34 +65,17 @@ def find_ways(
     """
     Return polylines (n, 6) [rad] from the start to any of the goals, the shortest first.
 
-    They are tested at samples only: check them in between before use.
+    They are tested at samples only: check them in between before use. Empty if none was found in
+    time.
 
-    Parameters
-    ----------
-    limits : Limits
-        Joint ranges and speeds.
-    q_start : ndarray, shape (6,)
-        [rad], free of contact.
-    goals : sequence of ndarray, shape (6,)
-        [rad], free of contact, the nearest first.
-    shortest : float
-        Upper bound on the length of a polyline [s].
-    allowed : float
-        Time in which the first polyline must be found [s]; three times as long if the search got
-        less than half of this time as processor time. The improvement then takes a fixed number
-        of collision tests, and ends at the latest after three times this time.
-    refinement : int
-        0 for the first search; each increment divides the distance between tests by three.
+    `limits`: joint ranges and speeds. `q_start` (6,) [rad]: free of contact. `goals`: joints (6,)
+    [rad], free of contact, the nearest first. `shortest`: upper bound on the length of a polyline
+    [s]. `allowed`: time in which the first polyline must be found [s]; three times as long if the
+    search got less than half of this time as processor time. The improvement then takes a fixed
+    number of collision tests, and ends at the latest after three times this time. `refinement`: 0
+    for the first search; each increment divides the distance between tests by three.
 
-    Returns
-    -------
-    list of ndarray
-        Empty if none was found in time.
-
-    Raises
-    ------
-    PlanningCanceled
-        The search was canceled.
+    Raises `PlanningCanceled`: the search was canceled.
 
     """
     return _Search(collision, limits, q_start, goals, allowed, refinement).run(shortest)

@@ -123,10 +123,7 @@ def axis_distances(model: Model, body: Body) -> Array:
     It is the length of the chain from the axis to the body's frame, link by link, plus the
     distance of the body's farthest point. The first link counts without its offset along the axis.
 
-    Returns
-    -------
-    ndarray, shape (6,)
-        [m]; zero for joints that do not move the body.
+    Returns (6,) [m], zero for joints that do not move the body.
 
     """
     to_axis = np.abs(model.a)

@@ -153,10 +153,7 @@ class CollisionModel:
         """
         Return the first contact along a path, also between its samples, or None.
 
-        Parameters
-        ----------
-        q : array_like, shape (n, 6)
-            Joint positions [rad], joined by straight lines in joint space.
+        `q` (n, 6): joint positions [rad], joined by straight lines in joint space.
 
         """
         joints = check_joints(q)

@@ -86,10 +86,7 @@ class ClearanceTests:
 
     By pinocchio's kinematics and coal's tests for overlap: of bounding boxes first.
 
-    Parameters
-    ----------
-    margins : ndarray, shape (P,)
-        See `require`.
+    `margins` (P,): see `require`.
 
     Attributes
     ----------

@@ -154,10 +154,7 @@ class Cavity:
     A point is inside if a ray from it crosses the surface an odd number of times, and so if one of
     two rays does: a ray may pass through an edge.
 
-    Parameters
-    ----------
-    corners : ndarray, shape (n, 3, 3)
-        The corners of its triangles [m].
+    `corners` (n, 3, 3): the corners of its triangles [m].
 
     Attributes
     ----------

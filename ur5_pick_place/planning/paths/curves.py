@@ -43,9 +43,7 @@ class Line:
     """
     The straight line between two poses with rotation about one constant axis.
 
-    Parameters
-    ----------
-    T_start, T_goal : ndarray, shape (4, 4)
+    `T_start` and `T_goal` (4, 4).
 
     """
 
@@ -79,15 +77,8 @@ class Arc:
     """
     A circular arc between two poses with rotation about one constant axis.
 
-    Parameters
-    ----------
-    T_start, T_goal : ndarray, shape (4, 4)
-    centre : ndarray, shape (3,)
-        [m]
-    normal : ndarray, shape (3,)
-        Unit vector of the axis; the arc is counter-clockwise about it.
-    angle : float
-        Of the arc [rad], positive.
+    `T_start` and `T_goal` (4, 4). `centre` (3,) [m]. `normal` (3,): unit vector of the axis; the
+    arc is counter-clockwise about it. `angle`: of the arc [rad], positive.
 
     """
 
@@ -112,12 +103,7 @@ class JointLine:
     """
     The curve of a frame fixed to the tool in a straight joint motion, by arc length.
 
-    Parameters
-    ----------
-    q_start, q_goal : ndarray, shape (6,)
-        [rad]
-    T_tool_link : ndarray, shape (4, 4)
-        The frame in the tool.
+    `q_start` and `q_goal` (6,) [rad]. `T_tool_link` (4, 4): the frame in the tool.
 
     """
 
@@ -149,12 +135,7 @@ class OffsetCurve:
     """
     The curve of the tool while another frame fixed to it follows a given curve.
 
-    Parameters
-    ----------
-    curve : Curve
-        Of the other frame.
-    T_tool_link : ndarray, shape (4, 4)
-        The other frame in the tool.
+    `curve`: of the other frame. `T_tool_link` (4, 4): the other frame in the tool.
 
     """
 
@@ -171,10 +152,7 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
     """
     Return the arc from start to goal pose through a point (3,) [m].
 
-    Raises
-    ------
-    InvalidInput
-        Two of the three points coincide, or they lie on one line.
+    Raises `InvalidInput`: two of the three points coincide, or they lie on one line.
 
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
@@ -206,10 +184,8 @@ def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
     A centre within the tolerance of the plane midway between start and goal is moved onto it, so
     that the arc ends at the goal.
 
-    Raises
-    ------
-    InvalidInput
-        The distances of start and goal from the centre differ, or the three are on one line.
+    Raises `InvalidInput`: the distances of start and goal from the centre differ, or the three are
+    on one line.
 
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
@@ -272,17 +248,10 @@ class BlendedCurve:
     corner are added. The fade is twice continuously differentiable, so the blend is three times,
     which keeps the jerk of a motion finite.
 
-    Parameters
-    ----------
-    legs : sequence of Curve
-        Each starts where the previous one ends.
-    radii : sequence of float
-        Blend radius at each inner corner [m], positive.
+    `legs`: each starts where the previous one ends. `radii`: blend radius at each inner corner
+    [m], positive.
 
-    Raises
-    ------
-    InvalidInput
-        A leg is shorter than the blends at its ends.
+    Raises `InvalidInput`: a leg is shorter than the blends at its ends.
 
     """
 

@@ -66,20 +66,12 @@ def follow(
     Its parameter advances half with the curve and half with the joint motion, so that it stays
     smooth where the joints move fast: near a singularity, or at a stretched elbow at either end.
 
-    Parameters
-    ----------
-    curve : Curve
-        Poses T_base_tool, the first one reached by `q_start`.
-    q_start : ndarray, shape (6,)
-        Joints at the first pose [rad]; later joints continue from it without a turn.
-    position_step : float
-        Largest distance between two samples [m].
+    `curve`: poses T_base_tool, the first one reached by `q_start`. `q_start` (6,): joints at the
+    first pose [rad]; later joints continue from it without a turn. `position_step`: largest
+    distance between two samples [m].
 
-    Raises
-    ------
-    IncompletePath
-        The branch ends, a joint limit is met or a singularity is crossed; the message names the
-        first bad pose and the cause.
+    Raises `IncompletePath`: the branch ends, a joint limit is met or a singularity is crossed; the
+    message names the first bad pose and the cause.
 
     """
     steps = max(curve.length / position_step, curve.turn / ANGLE_STEP)
@@ -153,19 +145,11 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
     """
     Return the joints (n, 6) [rad] that follow `poses` on the branch of `q_start`.
 
-    Parameters
-    ----------
-    poses : ndarray, shape (n, 4, 4)
-        T_base_tool, the first one reached by `q_start`.
-    q_start : ndarray, shape (6,)
-        Joints at the first pose [rad]; later joints continue from it without a turn.
-    s : ndarray, shape (n,), optional
-        Fraction of the path at each pose, 0 to 1; equal steps if not given.
+    `poses` (n, 4, 4): T_base_tool, the first one reached by `q_start`. `q_start` (6,): joints at
+    the first pose [rad]; later joints continue from it without a turn. `s` (n,): fraction of the
+    path at each pose, 0 to 1; equal steps if not given.
 
-    Raises
-    ------
-    IncompletePath
-        As `follow`.
+    Raises `IncompletePath`: as `follow`.
 
     """
     share = np.linspace(0.0, 1.0, len(poses)) if s is None else s

@@ -71,10 +71,7 @@ def between_stops(segments: Sequence[PathSegment]) -> list[list[PathSegment]]:
     """
     Return the segments in groups that can be run without a stop.
 
-    Raises
-    ------
-    InvalidInput
-        There are no segments.
+    Raises `InvalidInput`: there are no segments.
 
     """
     if not segments:
@@ -97,21 +94,11 @@ def path_of(
     """
     Return the joint path of segments that are run without a stop.
 
-    Parameters
-    ----------
-    q_start : ndarray, shape (6,)
-        [rad]
-    T_tool_link : ndarray, shape (4, 4)
-        The frame that follows lines and arcs, in the tool.
-    position_step : float
-        Largest distance between two samples of the path [m].
+    `q_start` (6,) [rad]. `T_tool_link` (4, 4): the frame that follows lines and arcs, in the tool.
+    `position_step`: largest distance between two samples of the path [m].
 
-    Raises
-    ------
-    InvalidInput
-        A segment is shorter than the blends at its ends, or the points define no circle.
-    IncompletePath
-        As `follow`.
+    Raises `InvalidInput`: a segment is shorter than the blends at its ends, or the points define
+    no circle; `IncompletePath`: as `follow`.
 
     """
     legs = _legs(model, segments, q_start, T_tool_link)
@@ -225,16 +212,9 @@ def find_followable_path(
     """
     Return how far the lines through waypoints can be followed on one branch without contact.
 
-    Parameters
-    ----------
-    q_start : ndarray, shape (6,)
-        [rad]
-    T_waypoints : sequence of ndarray, shape (4, 4)
-        T_base_tool.
-    position_step : float
-        Largest distance between two samples [m].
-    T_tool_link : ndarray, shape (4, 4)
-        The frame that follows the lines, in the tool.
+    `q_start` (6,) [rad]. `T_waypoints`: poses T_base_tool (4, 4). `position_step`: largest
+    distance between two samples [m]. `T_tool_link` (4, 4): the frame that follows the lines, in
+    the tool.
 
     """
     corners = [T @ T_tool_link for T in (forward(model, q_start), *T_waypoints)]

@@ -29,12 +29,7 @@ class RoundedPolyline:
     """
     A polyline with rounded corners.
 
-    Parameters
-    ----------
-    points : ndarray, shape (n, 6)
-        [rad]
-    qd : ndarray, shape (6,)
-        Joint speeds that convert distances to times [rad/s].
+    `points` (n, 6) [rad]. `qd` (6,): joint speeds that convert distances to times [rad/s].
 
     Attributes
     ----------
@@ -59,11 +54,8 @@ class RoundedPolyline:
         """
         Reduce the radii of corners until the path is free of collision; return whether it is.
 
-        Parameters
-        ----------
-        first_contact : callable
-            Takes samples (n, 6) [rad] of the path and returns the position of the first contact as
-            a fractional index, or None.
+        `first_contact`: takes samples (n, 6) [rad] of the path and returns the position of the
+        first contact as a fractional index, or None.
 
         """
         while True:

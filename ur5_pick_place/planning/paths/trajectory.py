@@ -25,11 +25,8 @@ class Trajectory:
     Between two points the joint trajectory controller interpolates with the quintic that meets
     both ends' position, velocity and acceleration; so does `sample`.
 
-    Raises
-    ------
-    InvalidInput
-        There is no point, a shape is wrong, a value is not finite, or times do not increase from 0
-        to at most `MAX_DURATION`.
+    Raises `InvalidInput`: there is no point, a shape is wrong, a value is not finite, or times do
+    not increase from 0 to at most `MAX_DURATION`.
 
     """
 
@@ -198,10 +195,7 @@ def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """
     Return the index in `names` of each wanted joint.
 
-    Raises
-    ------
-    GateRefusal
-        A joint is missing, named twice or unknown.
+    Raises `GateRefusal`: a joint is missing, named twice or unknown.
 
     """
     names = list(names)

@@ -15,10 +15,8 @@ class Load:
     """
     The load of the flange: a tool, a part, or both as one body.
 
-    Raises
-    ------
-    InvalidInput
-        The mass is negative, a number is not finite, or the matrix is not an inertia.
+    Raises `InvalidInput`: the mass is negative, a number is not finite, or the matrix is not an
+    inertia.
 
     """
 
@@ -65,14 +63,7 @@ def boxes_load(mass: float, centre: Array, boxes: Sequence[tuple[Array, Array]])
 
     Only the inertia about the boxes' common centre is used. Without boxes it is a point mass.
 
-    Parameters
-    ----------
-    mass : float
-        [kg]
-    centre : array_like, shape (3,)
-        In tool0 [m].
-    boxes : sequence of (T_tool_box, size)
-        Poses (4, 4) and full edge lengths (3,) [m].
+    `mass` [kg]. `centre` (3,): in tool0 [m]. `boxes`: poses (4, 4) and full edge lengths (3,) [m].
 
     """
     volumes = [float(np.prod(size)) for _, size in boxes]

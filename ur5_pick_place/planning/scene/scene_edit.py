@@ -29,12 +29,8 @@ def write_table_height(path: str | Path, height: float) -> None:
     """
     Write the table height [m] to a scene file, so that a reader sees the old file or the new one.
 
-    Raises
-    ------
-    InvalidInput
-        The file is no scene, before or after the change.
-    ExecutionError
-        It cannot be written.
+    Raises `InvalidInput`: the file is no scene, before or after the change; `ExecutionError`: it
+    cannot be written.
 
     """
     _change(Path(path), _HEIGHT, [height])

@@ -80,10 +80,8 @@ def load_scene(path: str | Path) -> Scene:
     """
     Return the scene of a file.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, a key is missing or unknown, or a value is out of bounds.
+    Raises `InvalidInput`: the file cannot be read, a key is missing or unknown, or a value is out
+    of bounds.
 
     """
     return load_yaml(path, 'scene file', scene_from_dict)

@@ -23,10 +23,7 @@ class GaussSpline:
     """
     Cubic splines over [0, 1] with their values, first and second derivatives at Gauss points.
 
-    Parameters
-    ----------
-    intervals : int
-        Number of equal intervals.
+    `intervals`: number of equal intervals.
 
     Attributes
     ----------
@@ -71,11 +68,8 @@ class GaussSpline:
         """
         Return the Newton step and the predicted decrease.
 
-        Parameters
-        ----------
-        gradient, hessian : ndarray, shapes (3, points) and (6, points)
-            Of a sum over the points, with respect to the values there; of the symmetric Hessian
-            the `ENTRIES`.
+        `gradient` and `hessian`: of a sum over the points, with respect to the values there; of
+        the symmetric Hessian the `ENTRIES`.
 
         """
         at = self.intervals, len(WEIGHTS)

@@ -43,15 +43,9 @@ def time_path(
     quintics exceed a limit, the search is repeated for a slower motion there; one factor on all
     times removes the little that is left.
 
-    Parameters
-    ----------
-    path, limits, speed_of, dynamics, min_intervals
-        As for `ProfileSearch`.
+    `path`, `limits`, `speed_of`, `dynamics`, `min_intervals`: as for `ProfileSearch`.
 
-    Raises
-    ------
-    PlanningError
-        The joint torques cannot hold the arm at rest somewhere on the path.
+    Raises `PlanningError`: the joint torques cannot hold the arm at rest somewhere on the path.
 
     """
     if path.is_point:

@@ -40,18 +40,11 @@ def time_ptp(
     """
     Return the jerk-limited point-to-point motion, rest to rest, all joints arriving together.
 
-    Parameters
-    ----------
-    q_start, q_goal : ndarray, shape (6,)
-        Joint positions [rad].
-    limits : Limits
-        If only joint limits bind, the slowest joint meets them with equality (the double-S
-        optimum); otherwise the straight joint line is timed as a path.
-    speed_of : callable
-        (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
-    dynamics : Dynamics, optional
-        The arm with its load, whose torque limits are then kept too, unless the joint torques
-        cannot hold the arm at rest somewhere.
+    `q_start` and `q_goal` (6,): joint positions [rad]. `limits`: if only joint limits bind, the
+    slowest joint meets them with equality (the double-S optimum); otherwise the straight joint
+    line is timed as a path. `speed_of`: (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under
+    `limits.speed`. `dynamics`: the arm with its load, whose torque limits are then kept too,
+    unless the joint torques cannot hold the arm at rest somewhere.
 
     """
     if np.abs(q_goal - q_start).max() < _REST:

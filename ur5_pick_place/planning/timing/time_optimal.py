@@ -80,19 +80,11 @@ class ProfileSearch:
     """
     The search for the fastest profile along a path within limits.
 
-    Parameters
-    ----------
-    speed_of : callable
-        (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
-    dynamics : Dynamics, optional
-        The arm with its load, whose torque limits are then kept too.
-    min_intervals : int
-        Smallest number of spline intervals; more are used where the path bends.
+    `speed_of`: (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
+    `dynamics`: the arm with its load, whose torque limits are then kept too. `min_intervals`:
+    smallest number of spline intervals; more are used where the path bends.
 
-    Raises
-    ------
-    PlanningError
-        The joint torques cannot hold the arm at rest somewhere on the path.
+    Raises `PlanningError`: the joint torques cannot hold the arm at rest somewhere on the path.
 
     """
 
@@ -125,12 +117,8 @@ class ProfileSearch:
         """
         From now on, search for slower motions where the last one was too fast.
 
-        Parameters
-        ----------
-        x : ndarray, shape (n,)
-            Parameters from 0 to 1, ascending.
-        factor : ndarray, shape (n - 1,)
-            By which the motion has to be slower between two of them; below 1 counts as 1.
+        `x` (n,): parameters from 0 to 1, ascending. `factor` (n - 1,): by which the motion has to
+        be slower between two of them; below 1 counts as 1.
 
         """
         intervals = self._spline.intervals
