@@ -13,7 +13,6 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from driver_client import SCALED  # noqa: E402
 from planner_client import (  # noqa: E402
     CODE,
     MODEL,
@@ -22,9 +21,6 @@ from planner_client import (  # noqa: E402
     moved_by,
     pose_goal,
 )
-from rclpy.qos import qos_profile_sensor_data  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, forward  # noqa: E402
 
@@ -81,48 +77,18 @@ def test_a_cancel_brakes_a_closed_loop_and_leaves_the_planner_ready(client):
     client.state('ready')
 
 
-@pytest.mark.drill
-def test_after_a_protective_stop_nothing_more_is_sent_and_nothing_resumes(client):
-    handle = set_off(client)
-    sent = client.collect(JointTrajectory, f'{SCALED}/joint_trajectory', qos_profile_sensor_data)
-    client.until(lambda: sent, 'a window')
-    client.call(Trigger, 'sim_driver/protective_stop')
-    _, code = client.end(handle)
-    assert 'protective stop' in code.message
-    client.state('stopped: protective stop')
-    client.run(0.5)
-    # What ends the stream holds one place, and no more of it comes.
-    assert len(sent[-1].points) == 1
-    count = len(sent)
-
-    def recover():
-        client.end_protective_stop()
-        client.run(1.0)
-
-    assert moved_by(client, recover) < 2e-3
-    assert len(sent) == count
-    client.forget()
-    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
-
-
-@pytest.mark.parametrize(
-    ('names', 'code', 'message'),
-    [
-        (['magic'], 'INVALID_GOAL_CONSTRAINTS', 'must be one of resolved_rate, gradient'),
-        (['gradient', 'resolved_rate'], 'INVALID_GOAL_CONSTRAINTS', 'must be one of'),
-        (['resolved_rate'], 'INVALID_MOTION_PLAN', 'this is no roll-out of resolved_rate'),
-    ],
-)
-def test_what_is_no_roll_out_of_a_method_is_refused_and_nothing_moves(
-    client, names, code, message
-):
+def test_what_is_no_roll_out_of_a_method_is_refused_and_nothing_moves(client):
     """The same way in joint space swings the tool off the line."""
     goal = HOME + [1.2, 0.3, -0.6, 0.2, 0.0, 0.5]
     trajectory = client.plan(joints(goal)).trajectory
 
     def ask():
-        _, reply = client.end(client.start(trajectory, names))
-        assert reply.val == getattr(CODE, code), reply.message
-        assert message in reply.message
+        for names, code in (
+            (['magic'], CODE.INVALID_GOAL_CONSTRAINTS),
+            (['gradient', 'resolved_rate'], CODE.INVALID_GOAL_CONSTRAINTS),
+            (['resolved_rate'], CODE.INVALID_MOTION_PLAN),
+        ):
+            _, reply = client.end(client.start(trajectory, names))
+            assert reply.val == code, reply.message
 
     assert moved_by(client, ask, 0.1) < 1e-4

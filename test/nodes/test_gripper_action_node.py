@@ -2,9 +2,6 @@
 """A gripper behind an action server, with the real nodes: a cycle, then a server that fails."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from task_client import START, TARGET, TaskClient
@@ -94,10 +91,3 @@ def test_a_server_that_fails_is_named_in_time_and_the_node_lives_on(cell, fault,
     recover(cell)
     cell.job('init_gripper')
     cell.job('open_gripper')
-
-
-@pytest.mark.drill
-def test_preflight_finds_the_server_by_its_name_and_type(cell):
-    command = [Path(sys.executable).with_name('preflight')]
-    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    assert re.search(r'ok  gripper +action server .*\(parallel_gripper_command\) is there', text)

@@ -29,14 +29,12 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import SetBool, Trigger  # noqa: E402
 from task_client import START, TARGET, TaskClient, pose  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
-from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray  # noqa: E402
-from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
+from visualization_msgs.msg import MarkerArray  # noqa: E402
 
 from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes.cell.node_list import node_list  # noqa: E402
 from ur5_pick_place.nodes.cell.preflight import collect  # noqa: E402
-from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 
 pytestmark = pytest.mark.nodes
 
@@ -74,11 +72,6 @@ def taught(cell):
     cell.teach_places()
     yield cell
     cell.processes.check()
-
-
-@pytest.mark.drill
-def test_the_tool_supply_is_switched_on(cell):
-    cell.until(lambda: cell.supply[-1].tool_output_voltage == 24, 'the tool supply')
 
 
 def test_every_service_and_topic_that_our_pages_name_is_there(cell):
@@ -192,57 +185,6 @@ def test_a_stop_ends_the_planning(taught):
     assert taught.states[-1] == 'stopped: stop requested'
     taught.do('rearm')
     taught.do('plan')
-
-
-def test_a_pose_in_an_unknown_frame_is_refused_and_nothing_changes(taught):
-    before = (taught.folder / 'poses.yaml').read_text()
-    since = len(taught.events)
-    taught.poses['start'].publish(pose(*START, frame='moon'))
-    assert "'moon'" in taught.event('refused', since=since)['reason']
-    assert (taught.folder / 'poses.yaml').read_text() == before
-
-
-def test_a_place_dragged_in_rviz_is_taught_as_any_other(taught):
-    shown = taught.call(GetInteractiveMarkers, 'pick_place/teach_markers/get_interactive_markers')
-    marker = next(m for m in shown.markers if m.name == 'target')
-    assert marker.pose.position.y == pytest.approx(TARGET[1])
-    marker.pose.position.y += 0.01
-    mouse = taught.node.create_publisher(
-        InteractiveMarkerFeedback, 'pick_place/teach_markers/feedback', 10
-    )
-    taught.until(mouse.get_subscription_count, 'the feedback to be heard')
-    since = len(taught.events)
-    mouse.publish(
-        InteractiveMarkerFeedback(
-            header=marker.header,
-            pose=marker.pose,
-            marker_name='target',
-            event_type=InteractiveMarkerFeedback.MOUSE_UP,
-        )
-    )
-    event = taught.event('taught', since=since, place='target')
-    assert event['pose'][1] == pytest.approx(-TARGET[1] - 0.01), 'base is base_link turned about'
-    kept = PosesFile(taught.folder / 'poses.yaml').poses['target']
-    assert kept.pose == tuple(event['pose']) and not kept.joints
-
-
-@pytest.mark.drill
-def test_a_pause_in_motion_holds_the_part_and_resume_finishes(taught):
-    since = len(taught.events)
-    taught.do('plan')
-    taught.do('run')
-    taught.event('stage', since=since, stage='transfer')
-    taught.run(0.3)
-    taught.do('pause')
-    taught.event('paused', since=since)
-    taught.run(0.5)
-    held = taught.q.copy()
-    taught.run(2.0)
-    assert np.abs(taught.q - held).max() < 1e-4
-    assert taught.output(16), 'the gripper stays closed'
-    taught.do('resume')
-    taught.event('done', since=since, job='run')
-    assert np.linalg.norm(taught.part_at()[:2] - TARGET[:2]) < 2e-3
 
 
 def test_a_stop_while_carrying_keeps_the_part_and_needs_rearming(taught):
