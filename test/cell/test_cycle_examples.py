@@ -57,13 +57,17 @@ class CellOf:
         }
         self.attendant = Attendant(self.cycle, self.switch, cell.world.feed_part, task.cycles)
         cell.events.clear()
+        self.seen = 0
 
     def switch(self, pin, level):
         self.switched.append((pin, level))
         self.cell.driver.io.switch_input(pin, level)
 
     def attend(self):
-        self.attendant.react(self.cell.events, self.cell.time)
+        for event in self.cell.events[self.seen :]:
+            self.attendant.take(event, self.cell.time)
+        self.seen = len(self.cell.events)
+        self.attendant.react(self.cell.time)
 
     def run(self, limit=60.0):
         self.cell.on_step = self.attend

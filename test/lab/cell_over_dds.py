@@ -13,21 +13,20 @@ from lab.fault_operator import FaultOperator
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.cycle_run import CycleRun
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain, working_folder
-from ur5_pick_place.demo.record import Record
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
 from ur5_pick_place.demo.task import transfer
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.report.evaluation import measured
-from ur5_pick_place.report.motion import RecordedJoints
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.physics.cell import PART_SIZE
 from ur5_pick_place.sim.physics.hand import OPEN_GAP
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
@@ -55,7 +54,7 @@ class NodesCell:
         Already prepared.
     nodes : NodeProcesses
     model : Model
-    T_tool_tcp : ndarray, shape (4, 4)
+    scene : Scene
     configuration : Configuration
         Parameters of the nodes.
     real_time_factor : float
@@ -68,12 +67,13 @@ class NodesCell:
         operator: FaultOperator,
         nodes: NodeProcesses,
         model: Model,
-        T_tool_tcp: Array,
+        scene: Scene,
         configuration: Configuration,
         real_time_factor: float,
     ) -> None:
         self._operator, self._nodes = operator, nodes
-        self._model, self._T_tool_tcp = model, T_tool_tcp
+        self._model, self._T_tool_tcp = model, T_tool_grip(scene)
+        self._cycle = CycleRun(operator, scene)
         self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
         silence = io_timeout(configuration.read(HealthSettings))
         self._rtf = real_time_factor
@@ -110,13 +110,12 @@ class NodesCell:
 
     @property
     def T_world_part(self) -> Array:
-        return np.asarray(self._operator.record.parts[-1][1][-1])
+        return np.asarray(self._operator.T_base_link_parts[-1])
 
     @property
     def holds_part(self) -> bool:
-        gap = OPEN_GAP - sum(self._operator.record.fingers[-1][1])
-        T_world_tcp = T_BASE_LINK_BASE @ forward(self._model, self.q) @ self._T_tool_tcp
-        away = np.linalg.norm(T_world_tcp[:3, 3] - self.T_world_part[:3, 3])
+        gap = OPEN_GAP - self._operator.fingers.sum()
+        away = np.linalg.norm((self._T_world_tcp(self.q) - self.T_world_part)[:3, 3])
         return bool(gap < PART_SIZE + _GRIPPED[0] and away < _GRIPPED[1])
 
     @property
@@ -128,22 +127,17 @@ class NodesCell:
         return float((self._operator.peak / self._limit).max())
 
     def reset_measurements(self) -> None:
-        operator = self._operator
-        self._since = len(operator.events)
-        operator.peak, old = np.zeros(6), operator.record
-        operator.record = Record(old.joints[-1:], old.parts[-1:], old.fingers[-1:])
+        self._since = len(self._operator.events)
+        self._operator.peak, self._operator.gripped = np.zeros(6), None
 
     def placement(self, target: Spot) -> tuple[float, float]:
-        record, end = self._operator.record, target.T_base_link_part
-        joints, parts, fingers = (
-            [np.array(column) for column in zip(*rows, strict=True)]
-            for rows in (record.joints, record.parts, record.fingers)
-        )
-        samples = Samples(
-            RecordedJoints(*joints), (parts[0], parts[1]), (fingers[0], fingers[1]), self.events
-        )
-        found = measured(samples, end[None], self._model, self._T_tool_tcp)
-        return found['in_hand_error_m'], found['in_hand_error_rad']
+        assert self._operator.gripped is not None
+        q, T_world_part = self._operator.gripped
+        T_tcp_part = inverse_transform(self._T_world_tcp(q)) @ T_world_part
+        return distance(target.T_base_link_grip @ T_tcp_part, self.T_world_part)
+
+    def _T_world_tcp(self, q: Array) -> Array:
+        return np.asarray(T_BASE_LINK_BASE @ forward(self._model, q) @ self._T_tool_tcp)
 
     def figures(self) -> dict[str, float]:
         """Return the memory of each node, and the mean response time of task node and planner."""
@@ -155,18 +149,18 @@ class NodesCell:
         return {**memory, 'response time [ms]': 1e3 * response_time}
 
     def teach(self, start: Spot, target: Spot) -> None:
-        self._operator.teach(transfer(start, target))
+        self._cycle.lay_out(transfer(start, target))
 
     def put_part(self, spot: Spot) -> None:
-        self._operator.put_cube(spot)
+        self._operator.place_cube(spot.T_base_link_part)
 
     def run(self) -> None:
-        self._operator.call('plan')
+        self._operator.plan()
         self.start('run')
 
     def start(self, job: str) -> None:
         self._job_began = len(self._operator.events)
-        self._operator.call(job)
+        self._operator.start(job)
 
     def rearm(self) -> Outcome:
         outcome = Outcome.from_reason(self._operator.refusal('rearm'))
@@ -179,24 +173,28 @@ class NodesCell:
             self._operator.kill_driver()
             self._died = time.monotonic()
             return
-        is_done, message = self._operator.press(fault, data=True)
-        if not is_done:
-            raise InvalidInput(message)
+        try:
+            self._operator.inject(fault)
+        except ExecutionError as error:
+            raise InvalidInput(str(error)) from error
         # `time` advances with joint_states: else the stop might seem earlier than the fault.
         self.wait(CYCLE)
 
     def clear(self, fault: str = '') -> bool:
-        request = {'data': False} if fault else {}
-        is_done, _ = self._operator.press(fault or 'clear_faults', **request)
-        if not is_done:
-            self._pause()
-        return is_done
+        if fault:
+            return self._is_granted(lambda: self._operator.inject(fault, is_on=False))
+        return self._is_granted(self._operator.clear_faults)
 
     def press(self, button: str) -> bool:
-        is_done, _ = self._operator.press(button)
-        if not is_done:
+        return self._is_granted(lambda: self._operator.press(button))
+
+    def _is_granted(self, request: Callable[[], None]) -> bool:
+        try:
+            request()
+        except ExecutionError:
             self._pause()
-        return is_done
+            return False
+        return True
 
     def settle(self) -> None:
         end, q = self.time + _BRAKING, np.full(6, np.inf)
@@ -207,23 +205,17 @@ class NodesCell:
 
     def wait(self, seconds: float) -> None:
         end = self.time + seconds
-        self._operator.wait(lambda: self.time >= end, 'time to pass')
+        self._operator.await_true(lambda: self.time >= end)
 
     def until(self, condition: Callable[[], bool], limit: float, what: str) -> None:
         end = self.time + limit
-
-        def is_over() -> bool:
-            if condition():
-                return True
-            if self.time >= end:
-                raise ExecutionError(f'timed out after {limit} s waiting for {what}')
-            return False
-
-        self._operator.wait(is_over, what)
+        self._operator.await_true(lambda: condition() or self.time >= end)
+        if not condition():
+            raise ExecutionError(f'timed out after {limit} s waiting for {what}')
 
     def _pause(self) -> None:
         end = time.monotonic() + _RETRY
-        self._operator.wait(lambda: time.monotonic() > end, 'the retry')
+        self._operator.await_true(lambda: time.monotonic() > end)
 
 
 @contextlib.contextmanager
@@ -250,23 +242,19 @@ def open_nodes(
         NodeProcesses(
             _nodes(overrides, real_time_factor, config, folder), domain, folder
         ) as nodes,
-        FaultOperator(domain, scene, nodes.check) as operator,
+        FaultOperator(nodes.check) as operator,
     ):
-        operator.prepare()
-        yield NodesCell(
-            operator, nodes, model, T_tool_grip(scene), Configuration(overrides), real_time_factor
-        )
+        CycleRun(operator, scene).prepare()
+        yield NodesCell(operator, nodes, model, scene, Configuration(overrides), real_time_factor)
 
 
 def _nodes(
     overrides: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
-) -> list[NodeSpec]:
-    """Return the nodes that a cycle needs, with a poses file of their own."""
-    gripper = str(overrides.get('gripper', ''))
+) -> tuple[NodeSpec, ...]:
+    """Return the nodes of a cell, with a poses file of their own."""
     own = {
         'pick_place': {'poses_file': str(folder / 'poses.yaml'), **overrides},
         'sim_driver': {'real_time_factor': real_time_factor},
     }
-    ur_type = overrides.get('ur_type', 'ur5')
-    specs = node_list('sim', config, ur_type=ur_type, gripper=gripper, parameters=own)
-    return [spec for spec in specs if spec.executable != 'ik_service']
+    ur_type, gripper = overrides.get('ur_type', 'ur5'), str(overrides.get('gripper', ''))
+    return node_list('sim', config, ur_type=ur_type, gripper=gripper, parameters=own)

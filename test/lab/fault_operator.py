@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator that also injects faults, calls the dashboard, and counts commands."""
+"""A client of the simulated cell that injects faults and counts commands."""
 
 import contextlib
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTrajectoryControllerState
 from rcl_interfaces.srv import GetParameters
-from rclpy.client import Client
 from rclpy.qos import qos_profile_sensor_data
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 from ur_msgs.msg import IOStates
 
-from ur5_pick_place.demo.cell_client import START_TIME
-from ur5_pick_place.demo.operator import Operator
+from ur5_pick_place.demo.simulated_cell import SimulatedCell
 from ur5_pick_place.errors import ExecutionError, InvalidRobotState
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
@@ -31,65 +32,66 @@ from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.pins import TOOL_PINS
 from ur5_pick_place.sim.faults import FAULTS
+from ur5_pick_place.task.events import GRASP_VERIFIED, read_event
 
+_TASK, _NODES = 'pick_place', ('pick_place', 'trajectory_planner')
 _BUTTONS = ('unlock_protective_stop', 'brake_release', 'play')
-_REPLY_TIME = 10.0  # [s] wall time
 _SEEN = 0.2  # [s] longest gap in io_states across which a switched output is counted
 _FRESH = 0.3  # [s] for which the last controller state is valid
-
+_SILENCE = 3.0  # [s] on the wall without a clock
+_CHECK_PERIOD = 0.002  # [s] between two looks at a condition
 _STAYS = 2e-3  # [rad] from the arm, up to which a streamed point counts as a hold command
 
 
-class FaultOperator(Operator):
+class FaultOperator(SimulatedCell):
     """
-    An `Operator` with faults, dashboard and counters.
+    A `SimulatedCell` with counters, whose jobs are started and not waited for.
 
     Attributes
     ----------
     clock : float
         Last time received on `/clock` [s].
+    events : list of dict
+        All events of the task node.
+    gripped : tuple of ndarray or None
+        Joints (6,) [rad] and pose of the cube (4, 4) when it was gripped last; may be reset.
     peak : ndarray, shape (6,)
         Largest joint speeds received [rad/s]; may be reset to zero.
 
     """
 
-    def _connect(self) -> None:
-        super()._connect()
-        node, controller = self._node, distro().controller
-        self.clock, self.peak = 0.0, np.zeros(6)
-        self._joints = np.full(6, np.nan)
+    def __init__(self, watch: Callable[[], object]) -> None:
+        self.clock, self._silence = 0.0, _SILENCE
+        self.events: list[dict[str, Any]] = []
+        self.gripped: tuple[Array, Array] | None = None
+        self.peak, self._joints = np.zeros(6), np.full(6, np.nan)
+        self._controlled = -math.inf, self._joints
         self._goals: set[bytes] = set()
         self._streamed = self._holds = self._switched = 0
         self._pins, self._pins_received = (False,) * len(TOOL_PINS), -math.inf
-        for name in ('rearm', 'go_home', 'open_gripper'):
-            self.services[name] = node.create_client(Trigger, f'pick_place/{name}')
-        self._buttons: dict[str, Client[Any, Any]] = {
-            name: node.create_client(Trigger, f'dashboard_client/{name}') for name in _BUTTONS
-        }
-        self._buttons['clear_faults'] = node.create_client(Trigger, 'sim_driver/clear_faults')
+        super().__init__(watch)
+        # Early: a request before the discovery is complete may get no reply.
+        for name in ('run', 'rearm', 'init_gripper', 'go_home', 'open_gripper'):
+            self._link.client(Trigger, f'{_TASK}/{name}')
+        for name in _BUTTONS:
+            self._link.client(Trigger, f'dashboard_client/{name}')
         for fault in FAULTS:
-            self._buttons[fault] = node.create_client(SetBool, f'sim_driver/faults/{fault}')
-        self._parameters: list[Client[Any, Any]] = [
-            node.create_client(GetParameters, f'{name}/get_parameters')
-            for name in ('pick_place', 'trajectory_planner')
-        ]
+            self._link.client(SetBool, f'sim_driver/faults/{fault}')
+        controller = distro().controller
         status = FollowJointTrajectory.Impl.GoalStatusMessage
         action = f'{controller}/follow_joint_trajectory/_action/status'
         stream, pins = f'{controller}/joint_trajectory', 'io_and_status_controller/io_states'
+        state = f'{controller}/controller_state'
         for kind, topic, callback, qos in (
+            (String, f'{_TASK}/event', self._on_event, 1000),
             (Clock, '/clock', self._on_clock, 10),
             (JointState, 'joint_states', self._on_joints, qos_profile_sensor_data),
+            (JointTrajectoryControllerState, state, self._on_state, qos_profile_sensor_data),
             (IOStates, pins, self._on_pins, qos_profile_sensor_data),
             (status, action, self._on_goals, LATCHED),
             (JointTrajectory, stream, self._on_stream, 10),
         ):
-            node.create_subscription(kind, topic, callback, qos)
-
-    def prepare(self) -> None:
-        """Wait for all services, then prepare the cell as `Operator` does."""
-        for name, client in self._buttons.items():
-            self.wait(client.service_is_ready, f'service {name}', START_TIME)
-        super().prepare()
+            self._link.node.create_subscription(kind, topic, callback, qos)
 
     @property
     def q(self) -> Array:
@@ -100,8 +102,8 @@ class FaultOperator(Operator):
         controller is inactive, `joint_states` are.
 
         """
-        t, q, *_ = self.record.joints[-1]
-        return np.array(q) if self.clock - t < _FRESH else self._joints
+        t, q = self._controlled
+        return q if self.clock - t < _FRESH else self._joints
 
     @property
     def commands(self) -> tuple[int, int, int]:
@@ -113,41 +115,54 @@ class FaultOperator(Operator):
         """
         return len(self._goals) + self._streamed, self._holds, self._switched
 
-    def press(self, name: str, **fields: Any) -> tuple[bool, str]:
-        """Call a service of dashboard or simulator; return success and message."""
-        client = self._buttons[name]
-        future = client.call_async(client.srv_type.Request(**fields))
-        self.wait(future.done, f'{name} to answer', _REPLY_TIME)
-        reply: Any = future.result()
-        return reply.success, reply.message
-
-    def ask_parameters(self) -> None:
-        """Ask task node and planner for a parameter, which changes nothing; wait for both."""
-        request = GetParameters.Request(names=['use_sim_time'])
-        for future in [client.call_async(request) for client in self._parameters]:
-            self.wait(future.done, 'parameters to arrive', _REPLY_TIME)
-
-    def kill_driver(self) -> None:
-        """Kill the driver's process; its silence is no error from here on."""
-        self._buttons['driver_killed'].call_async(SetBool.Request(data=True))
-        self._silence, self._watch = math.inf, lambda: None
+    def start(self, job: str) -> None:
+        """Start a job of the task node; `ExecutionError` if it refuses."""
+        if reason := self.refusal(job):
+            raise ExecutionError(f'{job}: {reason}')
 
     def refusal(self, name: str) -> str:
         """Call a service of the task node; return why it refuses, or ''."""
-        try:
-            self.call(name)
-        except ExecutionError as error:
-            return str(error)
-        return ''
+        is_done, message = self._trigger(name)
+        return '' if is_done else message
+
+    def ask_parameters(self) -> None:
+        """Ask task node and planner for a parameter, which changes nothing."""
+        request = GetParameters.Request(names=['use_sim_time'])
+        for name in _NODES:
+            self._link.call(GetParameters, f'{name}/get_parameters', request)
+
+    def kill_driver(self) -> None:
+        """Kill the driver's process; its silence is no error from here on."""
+        killing = self._link.client(SetBool, 'sim_driver/faults/driver_killed')
+        killing.call_async(SetBool.Request(data=True))
+        self._silence, self._link.watch = math.inf, lambda: None
+
+    def await_true(self, is_done: Callable[[], bool]) -> None:
+        """Wait until a condition holds; errors as `watch`, or if the clock stands still."""
+        while not is_done():
+            self._link.watch()
+            if time.monotonic() > self.heard + self._silence:
+                raise ExecutionError(f'no clock for {_SILENCE:.0f} s')
+            time.sleep(_CHECK_PERIOD)
+
+    def _on_event(self, message: String) -> None:
+        if event := read_event(message.data):
+            if event['event'] == GRASP_VERIFIED:
+                self.gripped = self.q, self.T_base_link_parts[-1]
+            self.events.append(event)
 
     def _on_clock(self, message: Clock) -> None:
-        self.clock = to_seconds(message.clock)
-        self._received = max(self._received, time.monotonic())
+        self.clock, self.heard = to_seconds(message.clock), time.monotonic()
 
     def _on_joints(self, message: JointState) -> None:
         with contextlib.suppress(InvalidRobotState):  # a fault
             self._joints = joints_from_state(message, JOINT_NAMES)
             self.peak = np.fmax(self.peak, np.abs(velocities_from_state(message, JOINT_NAMES)))
+
+    def _on_state(self, message: JointTrajectoryControllerState) -> None:
+        order = [message.joint_names.index(name) for name in JOINT_NAMES]
+        q = np.array(message.feedback.positions)[order]
+        self._controlled = to_seconds(message.header.stamp), q
 
     def _on_pins(self, message: IOStates) -> None:
         pins = tuple(bool(message.digital_out_states[pin].state) for pin in TOOL_PINS)

@@ -10,19 +10,21 @@ pytest.importorskip('rclpy')
 
 from lab.cell_over_dds import NodesCell
 from ur5_pick_place.demo.configuration import Configuration
-from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.planning.scene.scene import Scene, Tool
 
 
 class Operator:
     """Notes what it is asked."""
 
     def __init__(self):
-        self.events, self.asked = [], []
-        self.record, self.peak = Record(), np.zeros(6)
+        self.events, self.asked, self.peak = [], [], np.zeros(6)
 
-    def call(self, name):
-        self.asked.append(name)
+    def plan(self):
+        self.asked.append('plan')
+
+    def start(self, job):
+        self.asked.append(job)
 
     def ask_parameters(self):
         self.asked.append('parameters')
@@ -36,7 +38,8 @@ def operator():
 @pytest.fixture
 def cell(operator):
     nodes = types.SimpleNamespace(memory=lambda: {'pick_place': 100.0})
-    return NodesCell(operator, nodes, load_model('ur5'), np.eye(4), Configuration({}), 1.0)
+    scene = Scene(table_height=0.0, tool=Tool(np.eye(4)))
+    return NodesCell(operator, nodes, load_model('ur5'), scene, Configuration({}), 1.0)
 
 
 def test_a_cell_is_busy_while_its_job_runs_and_stopped_until_it_is_rearmed(cell, operator):

@@ -49,7 +49,7 @@ def test_a_cycle_of_the_soak_is_told_with_memory_and_latency(cell):
     (report,) = soak(1, 3, open_cell=lambda _: nullcontext(cell))
     assert report.end == 'placed' and not report.problem, report
     assert 0.0 < report.error < 2e-3 and 0.5 < report.speed <= 1.005
-    nodes = ('sim_driver', 'trajectory_planner', 'pick_place')
+    nodes = ('sim_driver', 'trajectory_planner', 'pick_place', 'ik_service')
     assert set(report.figures) == {*(f'{name} [MB]' for name in nodes), 'response time [ms]'}
     assert min(report.figures.values()) > 0.0
 

@@ -49,7 +49,7 @@ _STATES = {TASK: f'{TASK}/state', PLANNER: f'{PLANNER}/motion_state'}
 _LATEST = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 _EVENTS = QoSProfile(depth=1000)
 # All in wall-clock time, as they are about processes:
-_CHECK_PERIOD = 0.1  # [s] between two checks of what no message announces
+_CHECK_PERIOD = 0.05  # [s] between two checks of what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
 _STOP_REPLY = 3.0  # [s]
@@ -71,6 +71,9 @@ class Link:
         Of the cell's nodes.
     timeout : float
         For the nodes to be there, and for a reply [s].
+    watch : callable
+        Called about 20 times a second during every wait but that for a stop; an error that it
+        raises ends the wait.
 
     Raises
     ------
@@ -81,8 +84,10 @@ class Link:
 
     """
 
-    def __init__(self, namespace: str, timeout: float) -> None:
-        self.timeout = timeout
+    def __init__(
+        self, namespace: str, timeout: float, watch: Callable[[], object] = lambda: None
+    ) -> None:
+        self.timeout, self.watch = timeout, watch
         self.received = ReceivedMessages()
         self.parameters: dict[str, Any] = {}
         """Some of the planner's."""
@@ -174,6 +179,7 @@ class Link:
             return [name for name, client in clients.items() if not client.service_is_ready()]
 
         while absent := missing():
+            self.watch()
             if time.monotonic() > deadline:
                 space = self.node.get_namespace()
                 raise TimedOut(
@@ -181,7 +187,7 @@ class Link:
                     f'{space!r}, ROS_DOMAIN_ID {self._context.get_domain_id()}: start the cell '
                     '(make cell, or the launch file), or give its namespace'
                 )
-            time.sleep(_CHECK_PERIOD / 2)
+            time.sleep(_CHECK_PERIOD)
 
     def _parameters(
         self, clients: 'dict[str, Client[Any, Any]]', deadline: float
@@ -242,7 +248,7 @@ class Link:
         is_working : callable
             Returns whether the nodes are at work on it: that time does not count.
         despite_death : bool
-            Whether to wait on although task node or planner has died.
+            Whether to wait on although task node or planner has died, without `watch`.
 
         Raises
         ------
@@ -259,8 +265,10 @@ class Link:
             while not (found := find()):
                 if self._is_closed:
                     raise ExecutionError(f'the client was closed while waiting for {what}')
-                if not despite_death and (missing := self.received.missing_nodes_text()):
-                    raise ExecutionError(f'{missing}, while waiting for {what}')
+                if not despite_death:
+                    self.watch()
+                    if missing := self.received.missing_nodes_text():
+                        raise ExecutionError(f'{missing}, while waiting for {what}')
                 if is_working():
                     deadline = time.monotonic() + seconds
                 if (left := deadline - time.monotonic()) <= 0.0:

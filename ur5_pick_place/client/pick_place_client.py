@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`PickPlaceClient`: the cell from a script or a notebook."""
 
+from collections.abc import Callable
+from typing import TypeVar
+
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.client.motions import Motions
 from ur5_pick_place.client.requests import number
 from ur5_pick_place.client.scene import SceneEditing
 from ur5_pick_place.client.teaching import Teaching
 from ur5_pick_place.client.touch import Touching
+
+Kind = TypeVar('Kind', bound='PickPlaceClient')
 
 
 class PickPlaceClient(Teaching, Motions, SceneEditing, Touching):
@@ -26,6 +31,9 @@ class PickPlaceClient(Teaching, Motions, SceneEditing, Touching):
     timeout : float
         For the nodes to be there, and for each of their replies [s]. Motions have none: they end
         by themselves, and a slow speed slider is no fault.
+    watch : callable, optional
+        Called about 20 times a second while a method waits; an error that it raises ends the
+        method, and stops the arm as Ctrl-C does.
 
     Raises
     ------
@@ -34,10 +42,15 @@ class PickPlaceClient(Teaching, Motions, SceneEditing, Touching):
 
     """
 
-    def __init__(self, namespace: str = '', timeout: float = 30.0) -> None:
-        super().__init__(Link(namespace, number('timeout', timeout, 0.1, 3600.0, 's')))
+    def __init__(
+        self,
+        namespace: str = '',
+        timeout: float = 30.0,
+        watch: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(Link(namespace, number('timeout', timeout, 0.1, 3600.0, 's'), watch))
 
-    def __enter__(self) -> 'PickPlaceClient':
+    def __enter__(self: Kind) -> Kind:
         return self
 
     def __exit__(self, *_exception: object) -> None:

@@ -159,21 +159,23 @@ def _perform(
         NodeProcesses(_nodes(method, options, config, work), domain, work) as nodes,
     ):
         # Imported here so that rclpy loads while the nodes start.
-        from ur5_pick_place.demo.operator import Operator
+        from ur5_pick_place.demo.cycle_run import CycleRun
+        from ur5_pick_place.demo.simulated_cell import SimulatedCell
 
         with (
-            Operator(domain, scene, nodes.check, progress.show, stages) as operator,
-            file.recording(operator.context) as messages,
+            SimulatedCell(nodes.check) as cell,
+            file.recording(cell.context) as messages,
         ):
+            cycle = CycleRun(cell, scene, stages, progress)
             try:
-                operator.prepare()
+                cycle.prepare()
                 print(
                     f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready '
                     f'({time.monotonic() - begin:.1f} s).'
                 )
-                asked = operator.run_cycle(options.task, method)
+                asked = cycle.run(options.task, method)
             except Ur5PickPlaceError as error:
-                asked = operator.asked(options.task, method, str(error))
+                asked = cycle.asked(options.task, method, str(error))
         progress.end_stage()
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())

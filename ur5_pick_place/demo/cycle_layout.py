@@ -182,8 +182,6 @@ class Attendant:
         Brings the next part.
     cycles : int
         Of the run; the next part is brought after each of them but the last.
-    seen : int
-        Number of events before the run.
 
     """
 
@@ -193,26 +191,22 @@ class Attendant:
         switch: Callable[[int, bool], object],
         feed: Callable[[], object],
         cycles: int = 1,
-        seen: int = 0,
     ) -> None:
         self._waits = {stage.name: stage for stage in cycle if stage.do == WAIT_INPUT}
         self._switch, self._feed, self._cycles = switch, feed, cycles
-        self._seen = seen
         self._due: tuple[float, int, bool] | None = None
         self._pressed: list[int] = []
 
-    def react(self, seen: Sequence[Mapping[str, Any]], now: float) -> None:
-        """Act on the events of the task so far, at robot time [s]; call it often."""
-        for event in seen[self._seen :]:
-            self._take(event, now)
-        self._seen = len(seen)
+    def react(self, now: float) -> None:
+        """Press the button that is due at robot time [s]; call it often."""
         if self._due and now >= self._due[0]:
             _, pin, level = self._due
             self._due = None
             self._switch(pin, level)
             self._pressed += [pin] * level
 
-    def _take(self, event: Mapping[str, Any], now: float) -> None:
+    def take(self, event: Mapping[str, Any], now: float) -> None:
+        """Take an event of the run at robot time [s]."""
         kind = event['event']
         if kind == events.STAGE:
             for pin in self._pressed:

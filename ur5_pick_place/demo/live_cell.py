@@ -129,7 +129,7 @@ def _run(given: argparse.Namespace) -> None:
         NodeProcesses(specs, domain, folder) as nodes,
     ):
         missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
-        _prepare(given.ur_type, config / scene_file, domain, nodes, missing)
+        _prepare(config / scene_file, nodes, missing)
         if remark:
             print(f'cell: {remark}', file=sys.stderr)
         address = _wait_for_address(folder / f'{_COCKPIT}.log', nodes)
@@ -236,22 +236,20 @@ def _reserved(domain: int) -> Iterator[None]:
 
 
 def _prepare(
-    ur_type: str,
-    scene_file: Path,
-    domain: int,
-    nodes: NodeProcesses,
-    missing: Mapping[str, Spot | None],
+    scene_file: Path, nodes: NodeProcesses, missing: Mapping[str, Spot | None]
 ) -> None:
     """Wait until the nodes are ready, and teach the places that are missing."""
     # Imported here so that rclpy loads while the nodes start.
-    from ur5_pick_place.demo.operator import Operator
+    from ur5_pick_place.demo.cycle_run import CycleRun
+    from ur5_pick_place.demo.simulated_cell import SimulatedCell
 
-    with Operator(domain, load_scene(scene_file), nodes.check) as operator:
-        operator.wait_until_ready()
+    with SimulatedCell(nodes.check) as cell:
+        cell.wait_until_ready()
+        cycle = CycleRun(cell, load_scene(scene_file))
         for name, spot in missing.items():
             try:
-                operator.teach_place(name, spot)
-            except ExecutionError as error:
+                cycle.teach(name, spot)
+            except Ur5PickPlaceError as error:
                 print(f'cell: {name} is not taught: {error}', file=sys.stderr)
 
 

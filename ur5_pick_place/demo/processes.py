@@ -20,6 +20,7 @@ from ur5_pick_place.nodes.cell.node_list import NodeSpec
 from ur5_pick_place.nodes.ros.distro import discovery
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 
+_DOMAIN = 'ROS_DOMAIN_ID'
 _DOMAINS = range(1, 102)  # above 101 the ports overlap Linux's ephemeral ports
 _STOP_TIME = 0.6  # [s] to end after SIGINT, before they are killed
 _WRITING_TIME = 1.8  # [s] for the recorder, which may have a record to write
@@ -31,7 +32,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 @contextlib.contextmanager
 def own_domain() -> Iterator[int]:
     """
-    Reserve a ROS_DOMAIN_ID that no process on this machine uses.
+    Reserve a ROS_DOMAIN_ID that no process on this machine uses, and set it meanwhile.
 
     A name in Linux's abstract socket namespace locks out other demos while this process lives; a
     check of the domain's ports excludes all other ROS processes.
@@ -53,7 +54,15 @@ def own_domain() -> Iterator[int]:
             # The port of a domain's i-th process; local discovery tries 32 of them.
             if all(_is_free(7410 + 250 * domain + 2 * i) for i in range(32)):
                 prepare_environment(domain)
-                yield domain
+                given = os.environ.get(_DOMAIN)
+                os.environ[_DOMAIN] = str(domain)
+                try:
+                    yield domain
+                finally:
+                    if given is None:
+                        del os.environ[_DOMAIN]
+                    else:
+                        os.environ[_DOMAIN] = given
                 return
     raise ExecutionError(f'every ROS_DOMAIN_ID of {_DOMAINS} is in use on this machine')
 
@@ -106,7 +115,7 @@ class NodeProcesses:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         environment = {
             **os.environ,
-            'ROS_DOMAIN_ID': str(domain),
+            _DOMAIN: str(domain),
             **discovery(reach),
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
             'PYTHONUNBUFFERED': '1',

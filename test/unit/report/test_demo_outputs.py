@@ -11,7 +11,6 @@ import pytest
 
 from ur5_pick_place.demo import outputs as demo_report
 from ur5_pick_place.demo.progress import ProgressDisplay
-from ur5_pick_place.demo.record import Record
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.report.evaluation import FIGURES
 from ur5_pick_place.report.runs import RecordedRun
@@ -82,32 +81,35 @@ def test_table_speaks_in_millimetres_and_degrees() -> None:
     assert 'FAILED' in lines[2]
 
 
-def test_progress_has_a_line_for_every_stage_even_one_that_passed_unseen() -> None:
-    stream = io.StringIO()
-    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
-    record = Record(parts=[(0.0, np.eye(4)[None])], fingers=[(0.0, [0.0, 0.0])])
-    record.joints = [(t, HOME, np.zeros(6), HOME) for t in (0.0, 1.0, 2.0)]
-    for names in (['grip'], ['verify', 'lift']):
-        record.events += [{'time': 1.0, 'event': 'stage', 'stage': n} for n in names]
-        progress.show(record)
-    progress.end_stage()
-    lines = stream.getvalue().splitlines()
-    assert [line.split()[2] for line in lines[2:]] == ['grip', 'verify', 'lift']
-    assert '0.287 m' in lines[2]
-    assert '70.0 mm' in lines[2]
+class Arm:
+    """Stands at home, and moves one joint at 1 rad/s from then on."""
+
+    fingers = np.zeros(2)
+
+    def __init__(self) -> None:
+        self.t = 0.0
+
+    @property
+    def stamped_joints(self) -> tuple[float, np.ndarray]:
+        self.t += 0.01
+        return self.t, HOME + self.t * np.eye(6)[5]
 
 
-def test_the_last_stage_ends_with_the_run_not_with_the_recording() -> None:
-    stream = io.StringIO()
+def test_progress_has_a_line_for_every_stage_and_ends_with_the_run() -> None:
+    stream, arm = io.StringIO(), Arm()
     progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
-    record = Record(parts=[(0.0, np.eye(4)[None])], fingers=[(0.0, [0.0, 0.0])])
-    for t, event in ((1.0, {'event': 'stage', 'stage': 'home'}), (2.0, {'event': 'done'})):
-        record.joints.append((t - 0.01, HOME, np.zeros(6), HOME))
-        progress.show(record)
-        record.events.append({'time': t, **event})
-        progress.show(record)
-    record.joints.append((2.4, HOME, np.zeros(6), HOME))
-    progress.show(record)
+    progress.on_event({'event': 'started', 'job': 'run'}, arm)
+    progress.refresh(arm)
+    for name in ('grip', 'verify', 'lift'):
+        progress.on_event({'event': 'stage', 'stage': name}, arm)
+    progress.refresh(arm)
+    progress.on_event({'event': 'done', 'job': 'run'}, arm)
+    ended = arm.t
+    for _ in range(5):
+        progress.refresh(arm)
     progress.end_stage()
-    _, heading, line = stream.getvalue().splitlines()
-    assert heading.startswith('stage ends ') and line.split()[0] == '1.99'
+    _, heading, *lines = stream.getvalue().splitlines()
+    assert heading.startswith('stage ends ')
+    assert [line.split()[2] for line in lines] == ['grip', 'verify', 'lift']
+    assert float(lines[-1].split()[0]) == pytest.approx(ended, abs=0.005)
+    assert '1.00 rad/s' in lines[1] and '0.287 m' in lines[1] and '70.0 mm' in lines[1]

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of a simulated cell: what only a simulator can do, and what only it knows."""
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from geometry_msgs.msg import PoseArray, PoseStamped
+from rclpy.context import Context
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+from ur_msgs.srv import SetIO
+
+from ur5_pick_place.client import PickPlaceClient
+from ur5_pick_place.client.link import PLANNER
+from ur5_pick_place.client.requests import stamped
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix, to_seconds
+from ur5_pick_place.report.evaluation import distance
+
+START_TIME = 30.0  # [s] for the nodes to start
+_REPEAT = 0.5  # [s] after which a cube that has not come is placed again
+_PLACING = 10.0  # [s] for a cube to be where it was placed, or to come from the feeder
+_DISCOVERY = 5.0  # [s] for the nodes to discover each other
+_IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] tolerance of a cube just placed
+
+
+class SimulatedCell(PickPlaceClient):
+    """
+    The client of a simulated cell.
+
+    Parameters
+    ----------
+    watch : callable, optional
+        See `PickPlaceClient`.
+
+    Attributes
+    ----------
+    now : float
+        Simulated time [s].
+    fingers : ndarray, shape (2,)
+        Closing travel of both fingers [m].
+    heard : float
+        When the simulator published last, by `time.monotonic` [s].
+
+    """
+
+    def __init__(self, watch: Callable[[], object] = lambda: None) -> None:
+        self.now = self.heard = 0.0
+        self._parts, self.fingers = PoseArray(), np.zeros(2)
+        super().__init__(timeout=START_TIME, watch=watch)
+        subscribe = self._link.node.create_subscription
+        subscribe(PoseArray, 'sim_driver/part_poses', self._on_parts, 10)
+        subscribe(JointState, 'sim_driver/finger_states', self._on_fingers, 10)
+
+    @property
+    def T_base_link_parts(self) -> Array:
+        """Where the cubes are, (k, 4, 4), in order of feeding."""
+        return np.array([pose_to_matrix(pose) for pose in self._parts.poses]).reshape(-1, 4, 4)
+
+    @property
+    def context(self) -> Context:
+        """Of this client's node."""
+        return self._link.node.context
+
+    @contextlib.contextmanager
+    def watched_by(self, look: Callable[[], object]) -> Iterator[None]:
+        """Call `look` too during every wait in this context, after `watch`."""
+        watch = self._link.watch
+
+        def both() -> None:
+            watch()
+            look()
+
+        self._link.watch = both
+        try:
+            yield
+        finally:
+            self._link.watch = watch
+
+    def wait_until_ready(self) -> None:
+        """Wait until simulator and planner are ready."""
+        states = self._link.received.states
+        self._link.wait(lambda: self.heard, 'the simulator')
+        self._link.wait(
+            lambda: parse_motion_state(states[PLANNER])[0] is MotionState.READY,
+            'the planner to be ready',
+        )
+
+    def persist(self, action: Callable[[], object]) -> None:
+        """Retry an action for 5 s: it is refused until all nodes have discovered each other."""
+        deadline = time.monotonic() + _DISCOVERY
+        while True:
+            try:
+                action()
+                return
+            except Ur5PickPlaceError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
+
+    def wait_simulated(self, seconds: float) -> None:
+        """Let simulated time pass [s]; there is no limit on the wall clock."""
+        end = self.now + seconds
+        self._link.wait(lambda: self.now >= end, 'simulated time to pass', math.inf)
+
+    def place_cube(self, T_base_link_part: Array) -> None:
+        """Place the cube that was fed last, and wait until it is there."""
+        publisher = self._link.publisher(PoseStamped, 'sim_driver/place_part', START_TIME)
+
+        def is_there() -> bool:
+            parts = self.T_base_link_parts
+            miss = distance(T_base_link_part, parts[-1]) if len(parts) else (math.inf, 0.0)
+            return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))
+
+        deadline = time.monotonic() + _PLACING
+        while not is_there():
+            publisher.publish(stamped(T_base_link_part, 'base_link'))
+            try:
+                self._link.wait(is_there, 'the cube to be placed', _REPEAT)
+            except TimedOut:
+                if time.monotonic() > deadline:
+                    raise
+
+    def feed_part(self) -> None:
+        """Have the feeder bring the next cube, and wait for it."""
+        count = len(self.T_base_link_parts)
+        self._request_simulator(Trigger, 'sim_driver/feed_part')
+        self._link.wait(
+            lambda: len(self.T_base_link_parts) > count, 'the part to come', _PLACING
+        )
+
+    def feed_later(self) -> None:
+        """Have the feeder bring the next cube; does not wait."""
+        self._link.client(Trigger, 'sim_driver/feed_part').call_async(Trigger.Request())
+
+    def switch_input(self, pin: int, level: bool) -> None:
+        """Switch an input of the robot; does not wait."""
+        request = SetIO.Request(pin=pin, state=float(level))
+        self._link.client(SetIO, 'sim_driver/switch_input').call_async(request)
+
+    def inject(self, fault: str, is_on: bool = True) -> None:
+        """Inject or clear a fault; `ExecutionError` if the state of the cell does not allow it."""
+        self._request_simulator(SetBool, f'sim_driver/faults/{fault}', data=is_on)
+
+    def clear_faults(self) -> None:
+        """Clear all faults; `ExecutionError` if one stays."""
+        self._request_simulator(Trigger, 'sim_driver/clear_faults')
+
+    def press(self, button: str) -> None:
+        """Call a service of the dashboard; `ExecutionError` if the robot refuses."""
+        self._request_simulator(Trigger, f'dashboard_client/{button}')
+
+    def _request_simulator(self, kind: Any, name: str, **fields: Any) -> None:
+        reply = self._link.call(kind, name, kind.Request(**fields))
+        if not reply.success:
+            raise ExecutionError(f'{name}: {reply.message}')
+
+    def _on_parts(self, message: PoseArray) -> None:
+        self._parts, self.heard = message, time.monotonic()
+        self.now = to_seconds(message.header.stamp)
+
+    def _on_fingers(self, message: JointState) -> None:
+        self.fingers = np.array(message.position)
