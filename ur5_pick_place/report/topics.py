@@ -299,12 +299,21 @@ def _fingers(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, float, 
 
 
 def _stops(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, str]]:
+    """Yield what stopped the arm, without what the planner waited for until it was ready first."""
+    before: list[tuple[int, str]] = []
+    is_ready = False
     for log_time, message in messages:
-        state, separator, reason = message.data.partition(': ')
-        if separator and state == 'stopped':
+        state, _, reason = message.data.partition(': ')
+        if state == 'stopped' and is_ready:
             yield log_time, reason
-        elif message.data == 'stop':
+        elif state == 'stopped':
+            before.append((log_time, reason))
+        elif state == 'stop':
             yield log_time, f'stop on {EXECUTION_EVENT.lstrip("/")}'
+        else:
+            is_ready = True
+    if not is_ready:
+        yield from before
 
 
 def _seconds(message: Any) -> float:

@@ -32,7 +32,13 @@ from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report.recording import newest_recording, read_recording, recording_files
-from ur5_pick_place.report.topics import RobotTopics, is_wanted, joints_of, robot_topics
+from ur5_pick_place.report.topics import (
+    MOTION_STATE,
+    RobotTopics,
+    is_wanted,
+    joints_of,
+    robot_topics,
+)
 
 JOINTS = nodding(150)
 
@@ -205,6 +211,24 @@ def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> No
     ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
     assert (run['outcome'], run['reason']) == ('stopped', 'stop on trajectory_execution_event')
     assert run['remarks'][-1]['time_s'] == pytest.approx(0.8, abs=0.01)
+
+
+def test_what_the_planner_waits_for_before_it_is_ready_is_no_stop(tmp_path: Path, capsys) -> None:
+    from std_msgs.msg import String
+
+    def states(*texts: str) -> list[tuple[str, String, int]]:
+        at = [log_time(JOINTS, 100.1 + 0.1 * i) for i in range(len(texts))]
+        return [(MOTION_STATE, String(data=s), t) for s, t in zip(texts, at, strict=True)]
+
+    path, waits = tmp_path / 'record.mcap', 'stopped: robot mode not received yet'
+    for texts, reason in (
+        ([waits, 'ready', 'moving', 'ready'], ''),
+        ([waits, 'ready', 'stopped: 7 mm off', 'ready'], '7 mm off'),
+        ([waits], 'robot mode not received yet'),
+    ):
+        write_recording(path, JOINTS, EVENTS[:2], others=states(*texts))
+        ((run,), _) = reported(path, capsys)
+        assert run['reason'] == reason
 
 
 def test_topics_of_other_types_are_not_taken_for_the_arms(tmp_path: Path, capsys) -> None:
