@@ -17,6 +17,7 @@ from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.report.line_figures import MeasuredMove, Trace, trace_of
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
+from ur5_pick_place.task.steps import annotate
 
 _CYCLE_TIMEOUT = 600.0  # [s] simulated time for a cycle
 _REST = 0.5  # [s] for the cube to come to rest
@@ -62,7 +63,9 @@ def run_method(
     """
     cell = InProcessCell({**overrides, 'method': method})
     planner, machine = cell.station.cycle_planner, cell.station.machine
-    planner.cycle = tuple(replace(s, blend=0.0) if s.is_move else s for s in planner.cycle)
+    planner.steps = annotate(
+        [replace(s, blend=0.0) if s.is_move else s for s in planner.cycle]
+    )
     cell.put_part(start)
     cell.teach(start, target)
     recorder = _Recorder(cell)
