@@ -11,6 +11,7 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.errors import InvalidInput
@@ -86,8 +87,12 @@ def quiet_pipe() -> Iterator[None]:
     Exit like Unix tools when the reader closes the pipe, as in `ik … | head -3`.
 
     What the terminal cannot show, such as `↷` in Latin-1, is printed as Python writes it.
+    What goes to a stream that is closed, as after `ik … >&-`, is dropped.
 
     """
+    nowhere = Path(os.devnull)
+    sys.stdout = sys.stdout or nowhere.open('w', encoding='utf-8')
+    sys.stderr = sys.stderr or nowhere.open('w', encoding='utf-8')
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors='backslashreplace')

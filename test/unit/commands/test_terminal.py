@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.terminal import Parser, check_metres, seed_number
+from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe, seed_number
 
 CYCLE = Path(__file__).parents[3] / 'config/cycle.yaml'
 
@@ -45,12 +45,22 @@ def test_a_command_that_nobody_reads_ends_in_silence(options):
     assert command.wait(30.0) == 141
 
 
-def test_a_full_disk_is_named_in_one_line():
-    words = [sys.executable, '-m', 'ur5_pick_place.commands.fk', *'000000']
+@pytest.mark.parametrize('words', [['fk', *'000000'], ['pick_place', '--help']])
+def test_a_full_disk_is_named_in_one_line(words):
+    command = Path(sys.executable).with_name(words[0])
     with open('/dev/full', 'wb') as full:
-        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, timeout=60.0)
+        done = subprocess.run(
+            [command, *words[1:]], stdout=full, stderr=subprocess.PIPE, timeout=60.0
+        )
     assert done.stderr == b'the output cannot be written: No space left on device\n'
     assert done.returncode == 1
+
+
+def test_a_stream_that_is_closed_takes_what_is_printed(monkeypatch):
+    monkeypatch.setattr(sys, 'stdout', None)
+    with quiet_pipe():
+        print('nobody reads this')
+        assert not sys.stdout.isatty()
 
 
 def test_what_a_terminal_cannot_show_is_printed_as_an_escape():

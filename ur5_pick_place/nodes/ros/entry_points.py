@@ -9,6 +9,7 @@ import signal
 import sys
 
 from ur5_pick_place.nodes.ros.node_help import node_help
+from ur5_pick_place.terminal import quiet_pipe
 
 PARENT = 'UR5_PICK_PLACE_PARENT'
 """Environment variable: id of a parent process whose end, for any reason, ends the node."""
@@ -46,6 +47,7 @@ def _run(name: str, module: str) -> None:
         importlib.import_module(f'ur5_pick_place.nodes.{module}').main()
 
 
+@quiet_pipe()
 def prepare_to_run(name: str) -> bool:
     """
     Prepare this process to run a node and return True; on `--help` print the help, return False.
