@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a stopped motion brakes along its path or is canceled, and the motion that brakes."""
+"""How a stopped motion brakes on its path, when it is canceled instead, and what lies ahead."""
 
 import numpy as np
 
 from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.loops.stream import Stream
 from ur5_pick_place.control.robot_status import RobotStatus
-from ur5_pick_place.control.stop_trajectory import brake
+from ur5_pick_place.control.stop_trajectory import brake, first_pass
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 
@@ -14,6 +16,8 @@ _SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and q
 # An arm follows its plan if its joint velocities are those of the plan at some time up to _LAG [s]
 # earlier, within a share of the speed and a slack [rad/s].
 _LAG, _SHARE, _SLACK = 0.1, 0.5, 0.03
+_EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later pass must be to be the present one
+_STEP = 0.02  # [s] between samples of a path; the collision check sweeps between them
 
 
 def is_slow(status: RobotStatus) -> bool:
@@ -58,3 +62,38 @@ def braking_motion(
         return None
     delay = takeover_time + status.speed_scaling * status.age(now)
     return brake(goal.trajectory, max(t, 0.0), planner.limits, delay, planner.dynamics)
+
+
+def path_ahead(motion: Goal | Stream | None, q: Array | None) -> Array:
+    """Return the joints (n, 6) [rad] that a motion will pass from `q` (6,) on; n = 0 if none."""
+    if motion is None or q is None:
+        return np.empty((0, 6))
+    trajectory = motion.trajectory
+    if trajectory is None:  # of a jog
+        return _joints_along(motion.loop.braking if isinstance(motion, Stream) else None)
+    return path_from(q, trajectory, motion.within)
+
+
+def path_from(
+    q: Array, trajectory: Trajectory, within: tuple[float, float] = (0.0, np.inf)
+) -> Array:
+    """Return joints (n, 6) [rad] from `q` (6,) on; the arm is between two times `within` [s]."""
+    times = trajectory.dense_times(_STEP)
+    later = times[times >= first_pass(trajectory, q, within, _EQUALLY_NEAR)]
+    return np.vstack([q, trajectory.sample(later)[0]])
+
+
+def _joints_along(braking: Trajectory | None) -> Array:
+    if braking is None:
+        return np.empty((0, 6))
+    return braking.sample(braking.dense_times(_STEP))[0]
+
+
+def too_near(planner: MotionPlanner, braking: Trajectory | None) -> str:
+    """Return what to add to a stop reason if the arm cannot brake before an obstacle, or ''."""
+    if braking is None or not planner.why_blocked(_joints_along(braking)):
+        return ''
+    return (
+        f'; the arm needs {braking.duration:.2f} s to brake and cannot stop before it, so the '
+        'motion was canceled at once: look whether the arm has touched it'
+    )

@@ -2,7 +2,8 @@
 """The interface of the robot's trajectory controller, and the goals sent to it."""
 
 import uuid
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -24,6 +25,11 @@ _TRANSFER = 0.5
 # [s] from sending to acceptance; above it the goal itself may have been delayed, not only the
 # answer: an arm that has not moved by then may still begin.
 _LATE = 0.05
+_KEPT = 64  # ids of goals: the controller reports one for a while after its end
+_FOREIGN = (
+    'foreign motion: the controller has a goal that this node did not send; end the client that '
+    'sent it'
+)
 _AT_REST_TIME = 2.0  # [s] by stamps of joint_states, for the arm to come to rest after a cancel
 
 
@@ -41,70 +47,80 @@ class StopProgress(Enum):
     MOVING_ON = 'the arm does not slow down, or has moved for longer than any braking takes'
 
 
+class Phase(Enum):
+    """What becomes of a goal; whether the controller has accepted it is another question."""
+
+    RUNNING = 'the arm follows it to its end'
+    BRAKING = 'it brakes the arm on the path of the motion that it replaced'
+    CANCELING = 'its cancellation is requested until it has ended'
+    SETTLING = 'it has ended early, and the arm comes to rest'
+
+
+_NEXT = {
+    Phase.RUNNING: {Phase.CANCELING},
+    Phase.BRAKING: {Phase.CANCELING, Phase.SETTLING},
+    Phase.CANCELING: {Phase.CANCELING, Phase.SETTLING},
+    Phase.SETTLING: {Phase.SETTLING},
+}
+
+
 @dataclass(eq=False)
 class Goal:
     """
     A motion that was sent to the controller.
 
-    Attributes
-    ----------
-    trajectory : Trajectory
-    monitor : MotionMonitor
-    on_end : callable
-        Called once, at the end, with the outcome: `DONE` if the joints have arrived.
-    sent : float
-        Time of sending [s, steady clock].
-    begin : float
-        Stamp at which it begins [s]; 0 = on arrival.
-    speed_scaling : float
-        The robot's at that stamp.
-    progress : tuple of float
-        Stamp [s], and the time in the trajectory [s] that the controller reported for it.
-    replaced : ndarray, shape (n,), optional
-        When the controller passes the points of the motion that it replaces [s].
-    waits : int
-        How often its stop has waited for a better moment.
-    is_accepted, has_arrived : bool
-        As the controller reports; the measured joints decide.
-    began_late : bool
-        Whether it began some time after it was sent: without feedback it is then unknown at what
-        time of the trajectory the arm is.
-    stop_reason : str
-        Why it ends early; set while it brakes or is canceled.
-    is_canceled : bool
-        Whether it is being canceled; the request is repeated until it has ended.
-    has_ended_early : bool
-        Whether it has ended early; the arm may still be coming to rest.
-    ended_at : float
-        Stamp of the joints when it ended early [s].
-    prepared : object
-        The trajectory in the controller's own form, if it begins on arrival.
-    id : bytes
-        The id under which the controller reports it.
+    Times are stamps of joint states [s] or times in its trajectory [s], but for `sent`. The
+    controller reports that it was accepted and has arrived; the measured joints decide.
 
     """
 
     trajectory: Trajectory
     monitor: MotionMonitor
-    on_end: OnOutcome
-    sent: float
-    begin: float
-    speed_scaling: float
-    progress: tuple[float, float]
-    prepared: Any
-    replaced: Array | None = None
-    waits: int = 0
+    on_end: OnOutcome  # called once, at the end: `DONE` if the joints have arrived
+    sent: float  # [s, steady clock]
+    begin: float  # stamp; 0 = on arrival
+    speed_scaling: float  # of the robot at that stamp
+    progress: tuple[float, float]  # a stamp, and the time in the trajectory reported for it
+    prepared: Any  # the trajectory in the controller's own form, if it begins on arrival
+    replaced: Array | None = None  # stamps (n,) at which the points of the motion before pass
+    stop_reason: str = ''  # why it ends early
+    phase: Phase = Phase.RUNNING
+    pending_stop: str = ''  # why it is to stop at the next joints
+    waits: int = 0  # how often its stop has waited for a better moment
     is_accepted: bool = False
     has_arrived: bool = False
-    began_late: bool = False
-    stop_reason: str = ''
-    is_canceled: bool = False
-    ended_at: float = 0.0
-    has_ended_early: bool = False
-    id: bytes = field(default_factory=lambda: uuid.uuid4().bytes)
+    began_late: bool = False  # without feedback it is then unknown where in it the arm is
+    settles_since: float = 0.0
+    id: bytes = field(default_factory=lambda: uuid.uuid4().bytes)  # as the controller reports it
+
+    def enter(self, phase: Phase, reason: str = '') -> None:
+        """Enter a phase that may follow the present one; a reason is added to those before."""
+        assert phase in _NEXT[self.phase], (self.phase, phase)
+        self.phase = phase
+        self.stop_reason = '; then '.join(filter(None, (self.stop_reason, reason)))
+
+    def settle(self, stamp: float) -> None:
+        """Wait from `stamp` on for the arm to come to rest: it has ended early."""
+        self.enter(Phase.SETTLING)
+        self.settles_since = stamp
+
+    @property
+    def within(self) -> tuple[float, float]:
+        """The times of the trajectory between which the arm is."""
+        return self.monitor.within
+
+    @property
+    def is_canceled(self) -> bool:
+        """Whether the controller must end it, should it still have or receive it."""
+        return self.phase in (Phase.CANCELING, Phase.SETTLING)
+
+    @property
+    def is_braking(self) -> bool:
+        """Whether it brakes the arm."""
+        return self.phase is Phase.BRAKING
 
     def time_at(self, stamp: float, speed_scaling: float) -> float:
-        """Return the time in the trajectory at `stamp`, both in [s]."""
+        """Return the time in the trajectory at a stamp."""
         return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
 
     @property
@@ -112,12 +128,12 @@ class Goal:
         """The motion as a segment that begins at the stamp `begin`."""
         return TrajectorySegment(self.trajectory, 0.0, self.begin, self.speed_scaling)
 
-    def allow_late_start(self, status: RobotStatus) -> None:
-        """Allow for a late start if it was accepted late and the arm has not begun to move."""
+    def accept(self, status: RobotStatus) -> None:
+        """Take that it was accepted; it may begin late if that is late and the arm is at rest."""
+        self.is_accepted = True
         is_late = status.stamp - self.progress[0] > _LATE
-        if not is_late or self.begin > 0.0 or self.has_feedback or status.q is None:
-            return
-        self.began_late = self.monitor.allow_late_start(status.q)
+        if is_late and self.begin == 0.0 and not self.has_feedback and status.q is not None:
+            self.began_late = self.monitor.allow_late_start(status.q)
 
     @property
     def has_feedback(self) -> bool:
@@ -133,14 +149,52 @@ class Goal:
         """Return why it has failed at a steady time `now` and a stamp of the joints, both [s]."""
         if not self.is_accepted and now - self.sent > REPLY_TIMEOUT:
             return f'the controller did not answer the goal within {REPLY_TIMEOUT} s'
-        if self.has_ended_early and stamp - self.ended_at > _AT_REST_TIME:
+        if self.phase is Phase.SETTLING and stamp - self.settles_since > _AT_REST_TIME:
             return 'the arm does not come to rest after its goal was canceled'
         return ''
 
+
+class OwnGoals:
+    """The ids of the goals that this node has sent."""
+
+    def __init__(self) -> None:
+        self._sent: deque[bytes] = deque(maxlen=_KEPT)
+        self._open: dict[bytes, float] = {}  # when they were sent [s, steady clock]
+
     @property
-    def is_braking(self) -> bool:
-        """Whether it is a braking motion that is not canceled."""
-        return bool(self.stop_reason) and not self.is_canceled
+    def are_open(self) -> bool:
+        """Whether the controller may still have, or receive, a goal of this node."""
+        return bool(self._open)
+
+    def record_sent(self, goal: bytes, now: float) -> None:
+        """Record the id of a goal that is sent at time `now` [s, steady clock]."""
+        self._sent.append(goal)
+        self._open[goal] = now
+
+    def record_ended(self, goal: bytes) -> None:
+        """Record that a goal has ended or was rejected."""
+        self._open.pop(goal, None)
+
+    def record_all_ended(self) -> None:
+        """Record that the controller has ended, and all its goals."""
+        self._open.clear()
+
+    def forget_lost(self, reported: Set[bytes], current: bytes | None, now: float) -> None:
+        """
+        Drop goals whose end was not reported.
+
+        A goal is delivered within `REPLY_TIMEOUT`; one that the controller does not report at
+        twice that time has ended, unless it is the `current` one. `now` as in `record_sent`.
+
+        """
+        last = now - 2.0 * REPLY_TIMEOUT
+        for goal, sent in list(self._open.items()):
+            if sent < last and goal not in reported and goal != current:
+                del self._open[goal]
+
+    def foreign(self, reported: Set[bytes]) -> str:
+        """Return a fault if one of the controller's goals is not ours; empty if all are."""
+        return _FOREIGN if reported and not reported <= set(self._sent) else ''
 
 
 class GoalListener(Protocol):

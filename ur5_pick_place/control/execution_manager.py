@@ -3,18 +3,24 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
-from ur5_pick_place.control.admission import Admission, IsWanted
-from ur5_pick_place.control.braking import braking_motion, ends_braking, is_slow
-from ur5_pick_place.control.controller import Controller, Goal, transfer_time
+from ur5_pick_place.control.braking import (
+    braking_motion,
+    ends_braking,
+    is_slow,
+    path_ahead,
+    too_near,
+)
+from ur5_pick_place.control.conditions import Conditions
+from ur5_pick_place.control.controller import Controller, Goal, Phase, transfer_time
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
 from ur5_pick_place.control.loops.stream import Stream, check_replaces_trajectories
 from ur5_pick_place.control.loops.streamed_loop import StreamedLoop
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
-from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
-from ur5_pick_place.control.path_ahead import path_ahead, too_near
+from ur5_pick_place.control.motion_state import MotionState, motion_state_text, skip_repeated
+from ur5_pick_place.control.reduced_mode import ReducedMode
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.errors import ExecutionError
@@ -26,6 +32,10 @@ from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 
 _WAITS = 3  # messages of the joints for which a stop waits for a better moment to begin
+
+T = TypeVar('T')
+IsWanted = Callable[[], bool]
+"""Returns whether a motion is still requested; called when it has passed the gate."""
 
 
 class ExecutionManager:
@@ -73,25 +83,13 @@ class ExecutionManager:
         self._planner, self._controller, self.status = planner, controller, status
         self._health, self._tracking = settings
         self._on_state, self._clock = skip_repeated(on_change), clock
-        self._lock = threading.RLock()
+        self._lock, self._gating = threading.RLock(), threading.Lock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
-        self._pause = ''  # why a motion is to stop that waits for the next joints
-        self._latch = StopLatch(
-            controller, status, clock, lambda seconds: self._admission.stop_progress(seconds)
-        )
-        self._admission = Admission(
-            planner,
-            controller,
-            status,
-            self._health,
-            unset_parameters,
-            self._latch,
-            lambda: self.is_moving,
-            self._lock,
-            clock,
-        )
-        self._foreign, self._own = self._admission.foreign_motion, self._admission.own_goals
+        self._seen = Conditions(controller, status, self._health, unset_parameters, clock)
+        self._latch = StopLatch(self._seen)
+        self._reduced = ReducedMode(planner, status)
+        self._foreign, self._own = self._seen.foreign_motion, self._seen.own_goals
         self._last_watch, self.stops, self.interruptions = clock(), 0, 0
 
     # -- requests ------------------------------------------------------------------------------
@@ -104,7 +102,7 @@ class ExecutionManager:
     @property
     def motion_state(self) -> str:
         """`ready`, `moving` or `stopped: <reason>`."""
-        return motion_state_text(*self._admission.state())
+        return motion_state_text(*self._state)
 
     @property
     def is_moving(self) -> bool:
@@ -114,7 +112,7 @@ class ExecutionManager:
     @property
     def is_at_rest(self) -> bool:
         """Whether the joints show the arm at rest."""
-        return self._foreign.stillness.is_at_rest
+        return self._seen.is_at_rest
 
     def stop_if_blocked(self) -> None:
         """Stop the running motion if its remaining path collides in the current scene."""
@@ -137,12 +135,7 @@ class ExecutionManager:
         """
         Check a motion with the gate and send it; of two at the same time the first is executed.
 
-        Parameters
-        ----------
-        on_end : callable
-            Called at the end: done if the joints have reached the goal.
-        is_wanted : callable
-            Returns whether the motion is still requested; called when it has passed the gate.
+        `on_end` is called at the end: done if the joints have reached the goal.
 
         Raises
         ------
@@ -150,14 +143,12 @@ class ExecutionManager:
             Nothing was sent; gives the reason.
 
         """
-        has_scene_changed = self._admission.admit(
+        self._admit(
             trajectory,
             is_wanted,
             lambda _report: self._controller.prepare(trajectory),  # takes time if it is long
             lambda prepared: self._send(trajectory, on_end, prepared),
         )
-        if has_scene_changed:
-            self.stop_if_blocked()
 
     def start_loop(
         self,
@@ -178,20 +169,18 @@ class ExecutionManager:
             self._check_stream()
             return make_loop(report)
 
-        def begin(loop: ClosedLoop) -> None:
-            self._begin_stream(loop, rollout, on_end)
-
-        if self._admission.admit(rollout, is_wanted, make, begin):
-            self.stop_if_blocked()
+        self._admit(
+            rollout, is_wanted, make, lambda loop: self._begin_stream(loop, rollout, on_end)
+        )
 
     def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_replaces_trajectories(self._replaces, 'a jog', 'to jog,')
-        self._admission.check(is_wanted)
+        self._check_may_begin(is_wanted)
         self._check_stream()
         q, begin = self.status.q, lambda _: self._begin_stream(jog, None, on_end)
         assert q is not None  # it is ready
-        self._admission.admit(hold_trajectory(q), is_wanted, lambda _report: None, begin)
+        self._admit(hold_trajectory(q), is_wanted, lambda _report: None, begin)
 
     @locked
     def stop(self, reason: str, latch: bool, is_near: bool = False) -> None:
@@ -206,15 +195,19 @@ class ExecutionManager:
         self.stops += 1
         self.interruptions += 1
         if latch:
-            self._admission.stop(reason)
+            self._latch.set(reason)
+            # The task node ends freedrive when the latch is first set, but not at a repeated stop:
+            # the arm counts as guided again when that node reports it again.
+            self.status.is_in_freedrive = False
         are_old = self.status.age(self._clock()) > self._tracking.takeover_time
-        if self._goal and not self._goal.stop_reason and are_old and not (latch or is_near):
-            self._pause = reason  # until joints show where the arm is: a pause can wait
-        elif self._goal and not self._goal.stop_reason:
-            self._brake(self._goal, reason, is_near, are_old)
-        elif self._goal and is_near and self._goal.is_braking:
-            self._goal.stop_reason += f'; then {reason}'  # an object in its braking path
-            self._goal.is_canceled = True
+        goal = self._goal
+        if goal and goal.phase is Phase.RUNNING:
+            if are_old and not (latch or is_near):
+                goal.pending_stop = reason  # until joints show where the arm is: a pause can wait
+            else:
+                self._brake(goal, reason, is_near, are_old)
+        elif goal and goal.is_braking and is_near:
+            goal.enter(Phase.CANCELING, reason)  # an object in its braking path
         if (stream := self._stream) and stream.can_stop(is_near):
             braking = stream.stop(reason)
             if blocked := too_near(self._planner, braking) if is_near else '':
@@ -226,19 +219,19 @@ class ExecutionManager:
     def _brake(self, goal: Goal, reason: str, is_near: bool, are_old: bool) -> None:
         braking = None
         # Somebody else may have stopped the arm since old joints.
-        if self._replaces and not self._admission.foreign_goal and not are_old:
+        if self._replaces and not self._seen.foreign_goal and not are_old:
             takeover, now = self._tracking.takeover_time, self._clock()
             braking = braking_motion(goal, self.status, self._planner, takeover, now)
         blocked = too_near(self._planner, braking) if is_near else ''
         if braking is None or blocked:
-            goal.stop_reason, goal.is_canceled = reason + blocked, True
+            goal.enter(Phase.CANCELING, reason + blocked)
             return
         stamp, scaling = self.status.stamp, self.status.speed_scaling
         points = stamp + (goal.trajectory.t - goal.time_at(stamp, scaling)) / scaling
         if not is_near and goal.waits < _WAITS and not self._controller.may_replace(points, stamp):
-            goal.waits, self._pause = goal.waits + 1, reason
+            goal.waits, goal.pending_stop = goal.waits + 1, reason
             return
-        self._send(braking, goal.on_end, None, stamp, points).stop_reason = reason
+        self._send(braking, goal.on_end, None, stamp, points, reason)
 
     @locked
     def fail(self, reason: str) -> None:
@@ -258,13 +251,13 @@ class ExecutionManager:
     @locked
     def rearm(self) -> Outcome:
         """Return `DONE` and reset the latch, or return why it stays set."""
-        if self._admission.unset_parameters:
-            return Outcome.failed(self._admission.unset_parameters)
+        if unset := self._seen.unset_parameters:
+            return Outcome.failed(unset)
         if self.is_moving:
             return Outcome.failed('the arm is still coming to rest; try again')
         if fault := self._fault:
             return Outcome.failed(f'the cause persists: {fault}')
-        if reason := self._admission.why_not_ready():
+        if reason := self._seen.why_not_ready:
             return Outcome.failed(f'{reason}; try again')
         self.interruptions += 1
         self._latch.reset()
@@ -276,7 +269,7 @@ class ExecutionManager:
     @locked
     def on_joints(self) -> None:
         """Process the joints that `status` now holds."""
-        status, goal = self.status, self._goal
+        status = self.status
         if status.bad_joints:
             self.watch()
             return
@@ -285,12 +278,17 @@ class ExecutionManager:
         self._foreign.stillness.update(status.stamp, status.q)
         if self._stream:
             self._tick(self._stream)
-        if self._pause and goal:
-            reason, self._pause = self._pause, ''
+        if self._goal and (reason := self._goal.pending_stop):
+            self._goal.pending_stop = ''
             self.stop(reason, latch=False)
-        if goal is None:
-            return
-        if goal.has_ended_early:
+        if self._goal:
+            self._follow(self._goal)
+
+    def _follow(self, goal: Goal) -> None:
+        """Compare the arm with a goal, which may end it."""
+        status = self.status
+        assert status.q is not None and status.qd is not None
+        if goal.phase is Phase.SETTLING:
             if self.is_at_rest:
                 self._finish(goal.stop_reason)
                 self._publish_state()
@@ -308,11 +306,11 @@ class ExecutionManager:
     def watch(self) -> None:
         """Check for faults and silence; to be called periodically and at every mode change."""
         self._note_stall()
-        fault = self._admission.unset_parameters or self._fault
+        fault = self._seen.unset_parameters or self._fault
         if fault and not self._latch.has_never_been_ready:
             self.fail(fault)
-        elif not fault and self._latch.has_never_been_ready and not self._admission.foreign_goal:
-            self._latch.has_never_been_ready = bool(self._admission.why_not_ready())
+        elif not fault and self._latch.has_never_been_ready and not self._seen.foreign_goal:
+            self._latch.has_never_been_ready = bool(self._seen.why_not_ready)
         unavailable, now = self._controller.why_unavailable, self._clock()
         if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
@@ -320,12 +318,12 @@ class ExecutionManager:
             self._own.record_all_ended()
         current = self._goal.id if self._goal else None
         self._own.forget_lost(self._controller.goals, current, now)
-        if foreign := self._admission.foreign_motion_fault(self._fault):
+        if foreign := self._foreign_fault:
             self.fail(foreign)
-        if too_fast := self._admission.reduced.objection(self._goal or self._stream):
+        if too_fast := self._reduced.objection(self._goal or self._stream):
             self.stop(too_fast, latch=False)
         self._cancel_stopped_motion()
-        self._latch.update(self._admission.knows_joints, self._admission.has_goals)
+        self._latch.update()
         self._publish_state()
 
     @locked
@@ -335,8 +333,7 @@ class ExecutionManager:
             self._own.record_ended(goal.id)
             if goal is self._goal and goal.stop_reason:
                 # The braking motion was refused: the motion that it should replace is canceled.
-                goal.is_canceled = goal.has_ended_early = True
-                goal.ended_at = self.status.stamp
+                goal.settle(self.status.stamp)
                 self._cancel_stopped_motion()
             elif goal is self._goal:
                 self.fail(
@@ -344,8 +341,7 @@ class ExecutionManager:
                     'controller_manager/list_controllers and the log of the driver'
                 )
         else:
-            goal.is_accepted = True
-            goal.allow_late_start(self.status)
+            goal.accept(self.status)
             if goal.is_canceled or goal is not self._goal:
                 self._controller.cancel()  # answered after it was replaced or stopped
         self._publish_state()
@@ -362,10 +358,65 @@ class ExecutionManager:
             return
         if outcome.ok:
             goal.has_arrived = True
-        elif goal.stop_reason and not self._admission.foreign_goal:
-            goal.has_ended_early, goal.ended_at = True, self.status.stamp
+        elif goal.stop_reason and not self._seen.foreign_goal:
+            goal.settle(self.status.stamp)
         else:
-            self.fail(self._admission.foreign_goal or self._fault or outcome.reason)
+            self.fail(self._seen.foreign_goal or self._fault or outcome.reason)
+
+    # -- whether a motion may begin ------------------------------------------------------------
+
+    @property
+    def _state(self) -> tuple[MotionState, str]:
+        """The motion state and the reason of a stop."""
+        if self._latch.reason:
+            return MotionState.STOPPED, self._latch.reason
+        if self._latch.has_never_been_ready:
+            reason = self._seen.unset_parameters or self._seen.why_not_ready
+            return MotionState.STOPPED, reason or 'checking the robot'
+        return (MotionState.MOVING if self.is_moving else MotionState.READY), ''
+
+    def _check_may_begin(self, is_wanted: IsWanted = lambda: True) -> None:
+        """Raise `ExecutionError` with the reason and what to do if no motion may begin now."""
+        state, reason = self._state
+        if not is_wanted():
+            refusal = 'it was stopped before it began'
+        elif state is not MotionState.READY:
+            advice = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
+            refusal = f'the planner is {motion_state_text(state, reason)}{advice}'
+        elif self.status.is_in_freedrive:
+            refusal = 'the arm is in freedrive'
+        else:
+            refusal = self._seen.why_unusable or self._seen.why_too_old
+        if refusal:
+            raise ExecutionError(f'motion refused: {refusal}')
+
+    def _admit(
+        self,
+        trajectory: Trajectory,
+        is_wanted: IsWanted,
+        prepare: Callable[[GateReport], T],
+        begin: Callable[[T], object],
+    ) -> None:
+        """
+        Check a motion with the gate and begin it; one motion at a time.
+
+        `prepare` takes the gate's report and returns what `begin` takes, which sends the motion;
+        the former may take long, the latter holds the lock. Errors as `start`.
+
+        """
+        with self._gating:
+            self._check_may_begin()
+            scene, q = self._planner.scene, self.status.q
+            assert q is not None  # it is ready
+            # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
+            prepared = prepare(self._reduced.check(trajectory, q))
+            with self._lock:
+                self._check_may_begin(is_wanted)
+                self._latch.stop_holding()
+                begin(prepared)
+            has_scene_changed = self._planner.scene is not scene
+        if has_scene_changed:
+            self.stop_if_blocked()
 
     # -- internals -----------------------------------------------------------------------------
 
@@ -380,20 +431,31 @@ class ExecutionManager:
 
     @property
     def _fault(self) -> str | None:
-        return self._admission.fault(is_streamed=bool(self._stream))
+        return self._seen.fault(is_streamed=bool(self._stream))
+
+    @property
+    def _foreign_fault(self) -> str:
+        """The fault of motion from another source; empty if there is none."""
+        seen, stamp = self._seen, self.status.stamp
+        if seen.unset_parameters:
+            return ''
+        if self._latch.reason or self.is_moving or self.status.is_in_freedrive or self._fault:
+            self._foreign.expect_motion(stamp)
+            return '' if self._latch.reason else seen.foreign_goal
+        if seen.foreign_goal or self.status.q is None or not seen.knows_joints:
+            return seen.foreign_goal
+        return self._foreign.motion(self.status.q, stamp)
 
     def _cancel_stopped_motion(self) -> None:
         """Cancel a stopped motion until it has ended and the arm is at rest."""
         goal = self._goal
-        if goal and goal.is_braking:
-            goal.is_canceled = ends_braking(goal, self.status, self._clock())
-        is_braking = bool((goal and (goal.is_braking or self._pause)) or self._stream)
-        if is_braking and not self._admission.foreign_goal:
-            self._latch.end_motion(False)
-            return
-        if self._latch.reason:
-            has_goals, is_seen = self._admission.has_goals, self._admission.knows_joints
-            self._latch.cancel(self._admission.is_possibly_moving, has_goals, is_seen)
+        if goal and goal.is_braking and ends_braking(goal, self.status, self._clock()):
+            goal.enter(Phase.CANCELING)
+        brakes = self._stream or (goal and (goal.is_braking or goal.pending_stop))
+        if brakes and not self._seen.foreign_goal:
+            self._latch.leave_to_brake()
+        elif self._latch.reason:
+            self._latch.cancel()
         elif goal and goal.is_canceled:
             self._controller.cancel()
 
@@ -404,21 +466,31 @@ class ExecutionManager:
         prepared: Any,
         begin: float = 0.0,
         replaced: Array | None = None,
-    ) -> Goal:
-        """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
+        stop_reason: str = '',
+    ) -> None:
+        """Send a goal that begins at the stamp `begin` [s], 0 = on arrival; it brakes if told."""
         stamp = self.status.stamp  # under load /clock arrives later than the joints
         wait = 0.0 if self._replaces else transfer_time(trajectory)
         monitor = MotionMonitor(trajectory, self._tracking, stamp, wait)
         now, scaling, progress = self._clock(), self.status.speed_scaling, (stamp, 0.0)
         goal = Goal(
-            trajectory, monitor, on_end, now, begin, scaling, progress, prepared, replaced
+            trajectory,
+            monitor,
+            on_end,
+            now,
+            begin,
+            scaling,
+            progress,
+            prepared,
+            replaced,
+            stop_reason,
+            Phase.BRAKING if stop_reason else Phase.RUNNING,
         )
         self._goal = goal
         self._own.record_sent(goal.id, goal.sent)
         self._foreign.stillness.forget()
         self._controller.send(goal, self)
         self._publish_state()
-        return goal
 
     def _check_stream(self) -> None:
         if why_not := self._controller.why_no_stream:
@@ -454,12 +526,11 @@ class ExecutionManager:
     def _hold(self) -> None:
         """Command the arm to hold its joints, even in a protective stop or a paused program."""
         # The last segment ends at rest by itself; holding old joints would pull the arm back.
-        if self._admission.knows_joints and self.status.q is not None:
+        if self._seen.knows_joints and self.status.q is not None:
             self._latch.hold(self.status.q)
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
-        self._pause = ''
         self._foreign.expect_motion(self.status.stamp)
         if ended:
             ended.on_end(Outcome.from_reason(reason))

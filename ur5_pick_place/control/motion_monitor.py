@@ -23,8 +23,7 @@ _STILL, _GOES_ON = 5e-4, 5e-3
 # 40 times an encoder's noise [rad], and the arm turns that joint by less than a tenth of it.
 _SLOW_TURN, _FOLLOWED_SHARE, _LATE_START = 4e-4, 0.1, 1.8
 _UNSEEN = 0.15  # [s] by which the joints may show a motion later than it is commanded
-_PATH_STEP = 0.02  # [s] between samples of the remaining path
-_EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later sample must be to count as the present one
+_PATH_STEP = 0.002  # [s] between samples of the beginning of a path
 _RECENT_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
 
 
@@ -70,25 +69,6 @@ class TrackingSettings(Settings):
         low=0.2,
         high=1.8,
     )
-
-
-def path_from(
-    q: Array, trajectory: Trajectory, within: tuple[float, float] = (0.0, np.inf)
-) -> Array:
-    """
-    Return joints (n, 6) [rad] from `q` (6,) along the rest of a running trajectory.
-
-    The arm is between the two times `within` [s] of the plan. A path that retraces itself passes
-    `q` more than once: of about equally near samples the earliest counts.
-
-    """
-    times = trajectory.dense_times(_PATH_STEP)
-    samples = trajectory.sample(times)[0]
-    first = min(int(np.searchsorted(times, within[0])), len(times) - 1)
-    last = max(int(np.searchsorted(times, within[1], side='right')), first + 1)
-    away = np.abs(samples[first:last] - q).max(axis=1)
-    begin = first + int((away <= away.min() + _EQUALLY_NEAR).argmax())
-    return np.vstack([q, samples[begin:]])
 
 
 class StallDetector:
@@ -202,7 +182,7 @@ class MotionMonitor:
 
     def _time_to_leave(self, away: float) -> float:
         """Return when the plan is `away` [rad] from its start [s]; its end if it never is."""
-        times = self._trajectory.dense_times(_PATH_STEP / 10)
+        times = self._trajectory.dense_times(_PATH_STEP)
         gone = np.abs(self._trajectory.sample(times)[0] - self._trajectory.q[0]).max(axis=1)
         return float(times[(gone >= away).argmax()]) if gone.max() >= away else float(times[-1])
 

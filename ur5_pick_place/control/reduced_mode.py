@@ -6,6 +6,7 @@ import numpy as np
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.loops.stream import Stream
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus
+from ur5_pick_place.control.stop_trajectory import first_pass
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
@@ -18,15 +19,7 @@ _SLACK = 1.005  # the gate samples at other times, and admits a little more than
 
 
 class ReducedMode:
-    """
-    Compares motions with the limit of the reduced mode, while the robot is in it.
-
-    Parameters
-    ----------
-    status : RobotStatus
-        Kept up to date by the owner.
-
-    """
+    """Compares motions with the limit of the reduced mode, while the robot is in it."""
 
     def __init__(self, planner: MotionPlanner, status: RobotStatus) -> None:
         self._planner, self._status = planner, status
@@ -55,24 +48,13 @@ class ReducedMode:
         if not self.is_on or motion is self._seen:
             return ''
         self._seen = motion
-        # A jog has no trajectory: it keeps the limits of the present mode by itself.
-        if motion is None or motion.trajectory is None or _is_stopping(motion):
+        q = self._status.q
+        if motion is None or motion.stop_reason or q is None:
             return ''
-        begin = self._time_in(motion, motion.trajectory)
-        excess = self._excess(motion.trajectory, begin)
+        if (trajectory := motion.trajectory) is None:
+            return ''  # a jog keeps the limits of the present mode by itself
+        excess = self._excess(trajectory, first_pass(trajectory, q, motion.within))
         return excess and f'the safety mode is now reduced, but {excess}: plan a slower motion'
-
-    def _time_in(self, motion: Goal | Stream, trajectory: Trajectory) -> float:
-        """Return the time in the trajectory [s] that a running motion has passed."""
-        status = self._status
-        if isinstance(motion, Goal):
-            reported = motion.time_at(status.stamp, status.speed_scaling)
-            return max(0.0, min(reported, motion.monitor.plan_time))
-        if status.q is None:
-            return 0.0
-        times = trajectory.dense_times(_STEP)
-        away = np.abs(trajectory.sample(times)[0] - status.q).max(axis=1)
-        return float(times[away.argmin()])
 
     def _excess(self, trajectory: Trajectory, begin: float = 0.0) -> str:
         """Return what is too fast from time `begin` [s] on; empty if nothing is."""
@@ -89,7 +71,3 @@ class ReducedMode:
             f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s, limit {limit:.3f} m/s '
             'in this mode (reduced_speed)'
         )
-
-
-def _is_stopping(motion: Goal | Stream) -> bool:
-    return bool(motion.stop_reason if isinstance(motion, Goal) else motion.loop.stop_reason)

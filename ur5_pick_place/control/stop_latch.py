@@ -7,13 +7,11 @@ whose sender has died.
 
 """
 
-from collections.abc import Callable
-
 import numpy as np
 
-from ur5_pick_place.control.controller import Controller, StopProgress
+from ur5_pick_place.control.conditions import Conditions
+from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.loops.streamed_loop import AT_REST
-from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.kinematics.transforms import Array
 
 _HOLDS = 5  # hold commands after a closed loop: they are not confirmed and may be lost
@@ -30,13 +28,6 @@ class StopLatch:
     """
     Refuses motion while it is set, and sends the hold commands of a stop.
 
-    Parameters
-    ----------
-    clock : callable
-        Returns the steady time [s].
-    stop_progress : callable
-        Returns how far a stop that began so many seconds ago has come, see `StopProgress`.
-
     Attributes
     ----------
     reason : str
@@ -48,15 +39,8 @@ class StopLatch:
 
     """
 
-    def __init__(
-        self,
-        controller: Controller,
-        status: RobotStatus,
-        clock: Callable[[], float],
-        stop_progress: Callable[[float], StopProgress],
-    ) -> None:
-        self._controller, self._status, self._clock = controller, status, clock
-        self._stop_progress = stop_progress
+    def __init__(self, conditions: Conditions) -> None:
+        self._seen = conditions
         self.reason = ''
         self.has_never_been_ready = True
         self.was_moving = False
@@ -83,72 +67,57 @@ class StopLatch:
         self._q_hold, self._holds = q, _HOLDS
         self._hold()
 
-    def update(self, knows_joints: bool, has_goals: bool) -> None:
-        """
-        Send pending hold commands; to be called periodically.
-
-        Parameters
-        ----------
-        knows_joints : bool
-            Whether the joints are valid and recent.
-        has_goals : bool
-            Whether the controller has a goal or may still receive one.
-
-        """
-        if knows_joints and not has_goals:
+    def update(self) -> None:
+        """Send pending hold commands; to be called periodically."""
+        if self._seen.knows_joints and not self._seen.has_goals:
             self._hold_interrupted_arm()
         self._hold()
 
-    def cancel(self, is_moving: bool, has_goals: bool, knows_joints: bool) -> None:
-        """
-        Cancel every goal, and stop an arm that moves without one.
-
-        Parameters
-        ----------
-        is_moving : bool
-            Whether the arm moves, as far as is known.
-        has_goals : bool
-            Whether the controller has a goal or may still receive one.
-        knows_joints : bool
-            Whether the joints are valid and recent.
-
-        """
-        if has_goals or (is_moving and self._is_cancel_due(knows_joints)):
-            self._controller.cancel()
-        self.end_motion(is_moving and not has_goals, knows_joints)
-
-    def end_motion(self, is_moving: bool, may_hold: bool = False) -> None:
-        """
-        Stop an arm that a topic or another controller moves, without a goal.
-
-        Parameters
-        ----------
-        is_moving : bool
-            Whether the arm moves, as far as is known.
-        may_hold : bool
-            Whether the joints are recent; holding older ones would pull the arm back.
-
-        """
-        now = self._clock()
-        if not is_moving:
+    def cancel(self) -> None:
+        """Cancel every goal, and stop an arm that moves without one."""
+        seen = self._seen
+        has_goals, is_moving = seen.has_goals, seen.is_possibly_moving
+        if has_goals or (is_moving and self._is_cancel_due()):
+            seen.controller.cancel()
+        if has_goals or not is_moving:
             self._moving_since = None
-            return
-        self._moving_since = now if self._moving_since is None else self._moving_since
-        duration = now - self._moving_since
-        if may_hold and duration > _HOLD_AFTER and now - self._held > _HOLD_PERIOD:
+        else:
+            self._end_motion_without_goal()
+
+    def leave_to_brake(self) -> None:
+        """Take no measure: a motion of ours brakes the arm."""
+        self._moving_since = None
+
+    def progress(self, seconds: float) -> StopProgress:
+        """Return how far a stop that began `seconds` ago has come, by the measured joints."""
+        if not self.reason:
+            return StopProgress.OVER
+        if not self._seen.knows_joints:
+            return StopProgress.UNSEEN
+        moves_on = self._seen.foreign_motion.stillness.moves_on(seconds)
+        return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
+
+    def _end_motion_without_goal(self) -> None:
+        """Stop an arm that a topic or another controller moves, by ever stronger measures."""
+        seen, now = self._seen, self._seen.clock()
+        self._moving_since = began = now if self._moving_since is None else self._moving_since
+        duration = now - began
+        # Holding old joints would pull the arm back.
+        if seen.knows_joints and duration > _HOLD_AFTER and now - self._held > _HOLD_PERIOD:
             self._held = now
-            assert self._status.q is not None
-            self._controller.hold(self._status.q)
+            assert seen.status.q is not None
+            seen.controller.hold(seen.status.q)
         if duration > _DEACTIVATE_AFTER and now - self._last_deactivation > _DEACTIVATE_PERIOD:
             self._last_deactivation = now
-            began = self._moving_since
-            self._controller.stop_other_motion(lambda: self._stop_progress(self._clock() - began))
+            seen.controller.stop_other_motion(lambda: self.progress(seen.clock() - began))
 
-    def _is_cancel_due(self, knows_joints: bool) -> bool:
+    def _is_cancel_due(self) -> bool:
         """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""
-        now = self._clock()
-        if knows_joints or now - self._last_cancel <= _CANCEL_PERIOD:
-            return knows_joints
+        now = self._seen.clock()
+        if self._seen.knows_joints:
+            return True
+        if now - self._last_cancel <= _CANCEL_PERIOD:
+            return False
         self._last_cancel = now
         return True
 
@@ -161,7 +130,7 @@ class StopLatch:
         back by that as soon as somebody unlocks it or presses Play.
 
         """
-        status = self._status
+        status = self._seen.status
         if not (self.was_moving and status.is_held_by_robot) or self._holds:
             return
         assert status.q is not None and status.qd is not None
@@ -173,4 +142,4 @@ class StopLatch:
     def _hold(self) -> None:
         if self._holds and self._q_hold is not None:
             self._holds -= 1
-            self._controller.hold(self._q_hold)
+            self._seen.controller.hold(self._q_hold)

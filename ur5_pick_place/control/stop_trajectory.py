@@ -330,7 +330,7 @@ def resume_on_path(
     start that keeps the limits, and with `dynamics` those of torque, is chosen.
 
     """
-    t = _first_pass(trajectory, q, within)
+    t = first_pass(trajectory, q, within)
     if trajectory.duration - t < _SPACING / 10:
         return hold_trajectory(trajectory.q[-1])
     for length in _STARTS:
@@ -341,14 +341,25 @@ def resume_on_path(
     return _slowed(rest, max(_excess(rest, limits), _BETWEEN * torque if torque > 1.0 else 1.0))
 
 
-def _first_pass(trajectory: Trajectory, q: Array, within: tuple[float, float]) -> float:
-    """Return when the path first passes joints `q` (6,), between the times `within` [s]."""
+def first_pass(
+    trajectory: Trajectory,
+    q: Array,
+    within: tuple[float, float],
+    equally_near: float = _EQUALLY_NEAR,
+) -> float:
+    """
+    Return when the path first passes joints `q` (6,), between the times `within` [s].
+
+    A path that retraces itself passes them more than once: of passes that are `equally_near`
+    [rad] the earliest counts.
+
+    """
     times = trajectory.dense_times(_SPACING / 10)
     first = min(int(np.searchsorted(times, within[0])), len(times) - 1)
     times = times[first : max(int(np.searchsorted(times, within[1], side='right')), first + 1)]
     away = np.linalg.norm(trajectory.sample(times)[0] - q, axis=1)
     before, after = np.append(np.inf, away[:-1]), np.append(away[1:], np.inf)
-    passes = (away <= before) & (away <= after) & (away <= away.min() + _EQUALLY_NEAR)
+    passes = (away <= before) & (away <= after) & (away <= away.min() + equally_near)
     return float(times[passes.argmax()])
 
 

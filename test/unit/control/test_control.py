@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 import ruckig
 
-from ur5_pick_place.control.motion_monitor import (
-    MotionMonitor,
-    TrackingSettings,
-    path_from,
-)
+from ur5_pick_place.control.braking import path_from
+from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.speed_profile import SpeedProfile
 from ur5_pick_place.control.stop_trajectory import brake, rest_of, resume_on_path

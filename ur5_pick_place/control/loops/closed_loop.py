@@ -24,15 +24,8 @@ from ur5_pick_place.control.loops.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.loops.reference import Reference
-from ur5_pick_place.control.loops.streamed_loop import (
-    AT_REST,
-    NOT_FOLLOWED,
-    WAITING_BELOW,
-    StreamedLoop,
-    TrajectorySegment,
-)
+from ur5_pick_place.control.loops.streamed_loop import NOT_FOLLOWED, StreamedLoop
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import Limits
@@ -119,8 +112,8 @@ class ClosedLoop(StreamedLoop):
         settings: LoopSettings,
         why_blocked: Callable[[Array], str],
     ) -> None:
-        super().__init__()
-        self._model, self._limits, self._settings = model, limits, settings
+        super().__init__(settings)
+        self._model, self._limits = model, limits
         self._law = make_law(method, model, settings)
         self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
         self._why_blocked = why_blocked
@@ -128,55 +121,29 @@ class ClosedLoop(StreamedLoop):
         self._progress = ProgressMonitor(settings.loop_patience)
         self._settling = ProgressMonitor(_SETTLES * settings.loop_patience)
         self._lag = ServoLag()
-        self._committed = round(settings.loop_ahead / CYCLE)
         self._desired_velocity, self._desired_until = np.zeros(6), 0.0
         self.method = method
 
-    def tick(
-        self, stamp: float, q: Array, qd: Array, speed_scaling: float
-    ) -> TrajectorySegment | None:
-        """
-        Return the segment to send for measured joints (6,) [rad, rad/s] with a stamp [s].
-
-        None for a stamp that is not new, or while the robot's speed slider is at zero.
-
-        """
-        if self._reference is None:
-            self._begin(stamp, q)
-        elif stamp <= self._stamp:
-            return None
-        reference = self._reference
-        assert reference is not None
-        reference.advance((stamp - self._stamp) * speed_scaling, self._committed)
-        self._stamp = stamp
-        self._lag.update(reference, q)
-        if not self.stop_reason:
-            self._give_up(self._stop_cause(q))
-        for _ in range(reference.missing(self._committed)):
-            if not self.stop_reason:
-                self._extend(reference, q)
-        is_waiting = speed_scaling < WAITING_BELOW
-        self._update_outcome(reference.is_still, is_waiting, q, qd)
-        if is_waiting:
-            return None
-        return TrajectorySegment(*reference.segment(), stamp, speed_scaling)
-
-    def _begin(self, stamp: float, q: Array) -> None:
-        self._stamp = stamp
-        self._reference = Reference(q, self._limits)
+    def _begin(self, q: Array) -> Reference:
+        reference = Reference(q, self._limits)
         self._follower = LineFollower(
             self._law,
             self._model,
-            self._reference.limits,
+            reference.limits,
             self._p_tool_tcp,
             q,
             self._T_goal,
             self._settings,
         )
         self.stop(self._follower.why_unreachable(q))
+        return reference
+
+    def _look(self, reference: Reference, q: Array, is_waiting: bool) -> None:
+        self._lag.update(reference, q)
+        if not self.stop_reason:
+            self._give_up(self._stop_cause(reference, q))
 
     def _extend(self, reference: Reference, q: Array) -> None:
-        """Commit one more cycle, unless it or its stopping ramp is in collision."""
         if reference.time >= self._desired_until:
             self._desired_velocity = self._follower.desired_velocity(
                 reference.tail.q + q - reference.q_at(reference.time - self._lag.seconds)
@@ -203,10 +170,9 @@ class ClosedLoop(StreamedLoop):
         )
         self.stop(f'{self.method} stopped: {cause}{late if lag > allowed else ""}')
 
-    def _stop_cause(self, q: Array) -> str:
+    def _stop_cause(self, reference: Reference, q: Array) -> str:
         """Return why the motion must stop; empty if it need not."""
-        assert self._reference is not None
-        settings, reference = self._settings, self._reference
+        settings = self._settings
         for what, distance, limit, cause in (
             ('its roll-out', self._corridor.distance(q), 'loop_corridor', ''),
             ('its reference', np.abs(q - self.q_planned), 'loop_gap', NOT_FOLLOWED),
@@ -226,11 +192,7 @@ class ClosedLoop(StreamedLoop):
             )
         return ''
 
-    def _update_outcome(self, is_still: bool, is_waiting: bool, q: Array, qd: Array) -> None:
-        """Set the outcome once the arm is at rest, with its reference ended or the slider at 0."""
-        if np.abs(qd).max() >= AT_REST:
-            return
+    def _ended(self, is_still: bool, is_waiting: bool, q: Array) -> Outcome | None:
         if self.stop_reason and (is_still or is_waiting):
-            self.outcome = Outcome.failed(self.stop_reason)
-        elif is_still and self._follower.is_at_goal(q):
-            self.outcome = DONE
+            return Outcome.failed(self.stop_reason)
+        return DONE if is_still and self._follower.is_at_goal(q) else None

@@ -17,13 +17,7 @@ import numpy as np
 from ur5_pick_place.control.loops.jog_velocity import Command, JogVelocity
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference, gentle_limits, trajectory_of
-from ur5_pick_place.control.loops.streamed_loop import (
-    AT_REST,
-    NOT_FOLLOWED,
-    WAITING_BELOW,
-    StreamedLoop,
-    TrajectorySegment,
-)
+from ur5_pick_place.control.loops.streamed_loop import NOT_FOLLOWED, StreamedLoop
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
@@ -74,11 +68,10 @@ class Jog(StreamedLoop):
         is_reduced: Callable[[], bool],
         clock: Callable[[], float],
     ) -> None:
-        super().__init__()
-        self._planner, self._settings = planner, settings
+        super().__init__(settings)
+        self._planner = planner
         self._is_reduced, self._clock = is_reduced, clock
         self._law = JogVelocity(planner, self._limits)
-        self._committed = round(settings.loop_ahead / CYCLE)
         self._held, self._room, self._share = 0, 1.0, 1.0
         self.slowed_by = ''
         self.command(command)
@@ -98,28 +91,19 @@ class Jog(StreamedLoop):
         """Whether the arm comes to rest: after a stop, or without a command."""
         return not self.is_wanted
 
-    def tick(
-        self, stamp: float, q: Array, qd: Array, speed_scaling: float
-    ) -> TrajectorySegment | None:
-        """Return the segment to send, or None; as `StreamedLoop.tick`."""
-        if self._reference is None:
-            self._reference, self._stamp = Reference(q, self._planner.limits), stamp
-        elif stamp <= self._stamp:
-            return None
-        reference = self._reference
-        reference.advance((stamp - self._stamp) * speed_scaling, self._committed)
-        self._stamp = stamp
-        self._check_gap(q)
-        is_waiting = speed_scaling < WAITING_BELOW
+    def _begin(self, q: Array) -> Reference:
+        return Reference(q, self._planner.limits)
+
+    def _look(self, reference: Reference, q: Array, is_waiting: bool) -> None:
         if is_waiting:
             self.slowed_by = 'the speed slider is at 0'
-        elif self.is_wanted:
-            for _ in range(reference.missing(self._committed)):
-                self._extend(reference)
-        self._update_outcome(reference.is_still, is_waiting, qd)
-        if is_waiting:
-            return None
-        return TrajectorySegment(*reference.segment(), stamp, speed_scaling)
+        gap, limit = np.abs(q - reference.q), self._settings.loop_gap
+        joint = int(gap.argmax())
+        if gap[joint] > limit:
+            self.stop(
+                f'jog stopped: {JOINT_NAMES[joint]} is {gap[joint]:.3f} rad from its reference '
+                f'(limit {limit} rad, loop_gap){NOT_FOLLOWED}'
+            )
 
     def _limits(self) -> Limits:
         """Return the present bounds on joint velocity and speed."""
@@ -131,8 +115,7 @@ class Jog(StreamedLoop):
             speed=min(gentle.speed, slowed.speed),
         )
 
-    def _extend(self, reference: Reference) -> None:
-        """Commit one more cycle towards the command, if the gate allows it and its ramp."""
+    def _extend(self, reference: Reference, q: Array) -> None:
         tail = reference.tail
         ahead = tail.q + _LATENESS * tail.qd
         wanted, reason = self._law.velocity(ahead, self._command)
@@ -156,21 +139,10 @@ class Jog(StreamedLoop):
             reference.extend(state, ramp)
             self._share = min(1.0, _FASTER * self._share)
 
-    def _check_gap(self, q: Array) -> None:
-        gap, limit = np.abs(q - self.q_planned), self._settings.loop_gap
-        joint = int(gap.argmax())
-        if gap[joint] > limit:
-            self.stop(
-                f'jog stopped: {JOINT_NAMES[joint]} is {gap[joint]:.3f} rad from its reference '
-                f'(limit {limit} rad, loop_gap){NOT_FOLLOWED}'
-            )
-
-    def _update_outcome(self, is_still: bool, is_waiting: bool, qd: Array) -> None:
-        """Set the outcome once no motion is wanted and the arm rests, even if only by slider 0."""
-        if self.is_wanted or np.abs(qd).max() >= AT_REST:
-            return
+    def _ended(self, is_still: bool, is_waiting: bool, q: Array) -> Outcome | None:
+        if self.is_wanted or not (is_still or is_waiting):
+            return None
         if is_still:
-            self.outcome = Outcome.from_reason(self.stop_reason)
-        elif is_waiting:
-            reason = self.stop_reason or 'the jog ended while the speed slider was at 0'
-            self.outcome = Outcome.failed(reason)
+            return Outcome.from_reason(self.stop_reason)
+        reason = self.stop_reason or 'the jog ended while the speed slider was at 0'
+        return Outcome.failed(reason)

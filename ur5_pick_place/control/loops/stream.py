@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A closed loop or a jog in execution: its ticks on joint_states, and whether the arm follows."""
 
+import math
+
 from ur5_pick_place.control.loops.streamed_loop import StreamedLoop, TrajectorySegment
 from ur5_pick_place.control.motion_monitor import StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
@@ -70,6 +72,14 @@ class Stream:
         self.ended: Outcome | None = None
         self._stall, self._stopping = StallDetector(stall_time), 0.0
         self._stamp: float | None = None
+
+    within = (0.0, math.inf)
+    """The times of the trajectory [s] between which the arm is."""
+
+    @property
+    def stop_reason(self) -> str:
+        """Why it stops; empty while it goes on."""
+        return self.loop.stop_reason
 
     def can_stop(self, even_if_stopping: bool) -> bool:
         """Return whether it can be stopped; `even_if_stopping`: also if it is already stopping."""

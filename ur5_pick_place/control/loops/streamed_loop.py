@@ -4,7 +4,11 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
+import numpy as np
+
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory
@@ -50,7 +54,9 @@ class StreamedLoop(ABC):
 
     """
 
-    def __init__(self) -> None:
+    def __init__(self, settings: LoopSettings) -> None:
+        self._settings = settings
+        self._committed = round(settings.loop_ahead / CYCLE)
         self._reference: Reference | None = None
         self._stamp = 0.0
         self.stop_reason = ''
@@ -76,7 +82,6 @@ class StreamedLoop(ABC):
         """Stop on the ramp that was sent; the outcome will be the reason."""
         self.stop_reason = self.stop_reason or reason
 
-    @abstractmethod
     def tick(
         self, stamp: float, q: Array, qd: Array, speed_scaling: float
     ) -> TrajectorySegment | None:
@@ -86,3 +91,37 @@ class StreamedLoop(ABC):
         None for a stamp that is not new, or while the robot's speed slider is at zero.
 
         """
+        reference = self._reference
+        if reference is None:
+            self._stamp, reference = stamp, self._begin(q)
+            self._reference = reference
+        elif stamp <= self._stamp:
+            return None
+        reference.advance((stamp - self._stamp) * speed_scaling, self._committed)
+        self._stamp = stamp
+        is_waiting = speed_scaling < WAITING_BELOW
+        self._look(reference, q, is_waiting)
+        for _ in range(0 if is_waiting else reference.missing(self._committed)):
+            if not self.is_ending:
+                self._extend(reference, q)
+        if np.abs(qd).max() < AT_REST:
+            self.outcome = self._ended(reference.is_still, is_waiting, q)
+        return None if is_waiting else TrajectorySegment(
+            *reference.segment(), stamp, speed_scaling
+        )
+
+    @abstractmethod
+    def _begin(self, q: Array) -> Reference:
+        """Return the reference of an arm at rest at joints (6,) [rad]."""
+
+    @abstractmethod
+    def _look(self, reference: Reference, q: Array, is_waiting: bool) -> None:
+        """Stop if the measured joints (6,) [rad] say so; `is_waiting` = the slider is at 0."""
+
+    @abstractmethod
+    def _extend(self, reference: Reference, q: Array) -> None:
+        """Commit one more cycle of the reference, unless it or its stopping ramp must not be."""
+
+    @abstractmethod
+    def _ended(self, is_still: bool, is_waiting: bool, q: Array) -> Outcome | None:
+        """Return how it ended, with the arm at rest, if it has; the reference may be still, or wait."""

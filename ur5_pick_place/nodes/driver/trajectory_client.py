@@ -17,9 +17,8 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
 from unique_identifier_msgs.msg import UUID
 
-from ur5_pick_place.control.admission import IsWanted
 from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
-from ur5_pick_place.control.execution_manager import ExecutionManager
+from ur5_pick_place.control.execution_manager import ExecutionManager, IsWanted
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.splicing import gap_form, has_gap, next_segment
 from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment

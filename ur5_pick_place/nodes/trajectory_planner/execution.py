@@ -10,7 +10,7 @@ from moveit_msgs.msg import MoveItErrorCodes
 from rclpy.node import Node
 from rclpy.task import Future
 
-from ur5_pick_place.control.admission import IsWanted
+from ur5_pick_place.control.execution_manager import IsWanted
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
 from ur5_pick_place.nodes.messages.conversions import code_with_message, success, to_seconds

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What robot, controller and joints show, and whether they allow a motion to begin."""
+
+from collections.abc import Callable
+
+from ur5_pick_place.control.controller import Controller, OwnGoals
+from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault, mode_fault
+from ur5_pick_place.control.stillness import ForeignMotion
+
+
+class Conditions:
+    """
+    The conditions under which a motion begins.
+
+    `unset_parameters` names those that the user must set; not empty, it refuses all motion.
+    `clock` returns the steady time [s].
+
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        status: RobotStatus,
+        health: HealthSettings,
+        unset_parameters: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self.controller, self.status, self.health = controller, status, health
+        self.unset_parameters, self.clock = unset_parameters, clock
+        self.foreign_motion, self.own_goals = ForeignMotion(), OwnGoals()
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether the controller has a goal that has not ended, or may still receive ours."""
+        return bool(self.own_goals.are_open or self.controller.goals)
+
+    @property
+    def foreign_goal(self) -> str:
+        """A fault if the controller has a goal that is not ours; empty if it has none."""
+        return self.own_goals.foreign(self.controller.goals)
+
+    @property
+    def knows_joints(self) -> bool:
+        """Whether the joints are valid and recent."""
+        return self.status.is_recent(self.clock())
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the joints show the arm at rest."""
+        return self.foreign_motion.stillness.is_at_rest
+
+    @property
+    def is_possibly_moving(self) -> bool:
+        """Whether the controller may be moving the arm; true without recent joints."""
+        by_pendant = mode_fault(self.status, self.health.check_modes)
+        if self.status.is_in_freedrive or by_pendant:
+            return False
+        return not (self.knows_joints and self.is_at_rest)
+
+    def fault(self, is_streamed: bool = False) -> str | None:
+        """Return why the robot must not move now, or None; `is_streamed` as in `find_fault`."""
+        fault = find_fault(self.status, self.clock(), self.health, is_streamed)
+        return self.controller.conflict or fault
+
+    @property
+    def why_unusable(self) -> str:
+        """Why robot or controller cannot move the arm now; empty if they can."""
+        return self.fault() or self.controller.why_unavailable
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why robot or controller do not allow a motion to start; empty if they do."""
+        if reason := self.why_unusable:
+            return reason
+        if self.has_goals:
+            still = 'the controller still has a goal, which is being canceled'
+            return self.controller.why_not_canceled or still
+        if self.status.is_in_freedrive:
+            return ''
+        return self.foreign_motion.stillness.why_not_at_rest or self.status.why_inactive
+
+    @property
+    def why_too_old(self) -> str:
+        """Why the joints are too old to begin a motion; empty if they are not."""
+        age, limit = self.status.age(self.clock()), self.health.joint_state_timeout
+        if age <= limit:
+            return ''
+        return (
+            f'the latest joint_states are {age:.2f} s old (limit joint_state_timeout = {limit} '
+            's); check the driver and the link to it'
+        )
