@@ -276,11 +276,8 @@ class Controller(Protocol):
 
         If none is active, stop the trajectory that our controller follows.
 
-        Parameters
-        ----------
-        stop_progress : callable
-            Returns how far the stop has come; called when the controller manager has answered,
-            which may be late.
+        `stop_progress`: returns how far the stop has come; called when the controller manager has
+        answered, which may be late.
 
         """
         ...

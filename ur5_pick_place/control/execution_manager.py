@@ -44,27 +44,17 @@ class ExecutionManager:
 
     One lock guards its state: answers, joints and `watch` may come from different threads.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        Its gate checks every motion.
-    status : RobotStatus
-        Kept up to date by the owner.
-    unset_parameters : str
-        Which parameters the user must set; not empty refuses all motion.
-    on_change : callable
-        Called with the motion state when it changes.
-    clock : callable
-        Returns the steady time [s].
-    replaces : bool
-        Whether a trajectory may replace a running one; else a stop cancels, and the robot brakes.
+    - `planner`: its gate checks every motion
+    - `status`: kept up to date by the owner
+    - `unset_parameters`: which parameters the user must set; not empty refuses all motion
+    - `on_change`: called with the motion state when it changes
+    - `clock`: returns the steady time [s]
+    - `replaces`: whether a trajectory may replace a running one; else a stop cancels, and the
+      robot brakes
 
-    Attributes
-    ----------
-    stops : int
-        Number of calls of `stop`, for callers that are about to plan.
-    interruptions : int
-        Number of stops, faults and rearms: a motion requested before one does not begin after it.
+    - `stops`: number of calls of `stop`, for callers that are about to plan
+    - `interruptions`: number of stops, faults and rearms: a motion requested before one does not
+      begin after it
 
     """
 
@@ -137,10 +127,7 @@ class ExecutionManager:
 
         `on_end` is called at the end: done if the joints have reached the goal.
 
-        Raises
-        ------
-        GateRefusal, ExecutionError
-            Nothing was sent; gives the reason.
+        Raises `GateRefusal`, `ExecutionError`: nothing was sent; gives the reason.
 
         """
         self._admit(

@@ -79,10 +79,8 @@ class StallDetector:
     would count as stalled after such a wait, when the plan moves again and the arm, behind by the
     servo lag, does not yet.
 
-    Parameters
-    ----------
-    stall_time : float
-        How long the arm may stand still [s]; 1.8 s if the plan turns less than 5 mrad meanwhile.
+    `stall_time`: how long the arm may stand still [s]; 1.8 s if the plan turns less than 5 mrad
+    meanwhile.
 
     """
 
@@ -119,12 +117,8 @@ class MotionMonitor:
 
     The plan's time advances with the robot's speed scaling, so that a slowed arm is not overdue.
 
-    Parameters
-    ----------
-    now : float
-        Stamp of the joints when the motion was sent [s].
-    wait : float
-        Longest time in which the robot still receives the trajectory and does not move [s].
+    - `now`: stamp of the joints when the motion was sent [s]
+    - `wait`: longest time in which the robot still receives the trajectory and does not move [s]
 
     """
 

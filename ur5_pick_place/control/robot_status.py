@@ -102,55 +102,30 @@ def io_timeout(health: HealthSettings) -> float:
 
 @dataclass
 class RobotStatus:
-    """
-    The latest state of the robot; None where nothing was received yet.
+    """The latest state of the robot; None where nothing was received yet."""
 
-    Attributes
-    ----------
-    arrived : float or None
-        Steady-clock time at which the last good joint_states arrived [s].
-    silent_since : float or None
-        Steady-clock time from which silence counts: `arrived`, plus the time in which this process
-        was not run since then [s].
-    gap : str
-        Cause of the last gap between two joint_states; empty until there was one.
-    stamp : float
-        ROS time at which the joints were measured [s].
-    q, qd : ndarray, shape (6,), or None
-        Measured joints [rad], [rad/s].
-    bad_joints : str
-        What is wrong with the last joint_states; empty if nothing.
-    robot_mode, safety_mode : int or None
-        As published by the driver.
-    program_running : bool or None
-        Whether the program on the robot runs.
-    program_paused : bool
-        Whether it is paused; False while unknown.
-    is_pause_unknown : bool
-        Whether the speed scaling is 0 and nothing shows whether the program is paused.
-    is_in_freedrive : bool
-        Whether the arm is guided by hand (freedrive), as the task node reports.
-    speed_scaling : float
-        0 to 1; 1 until the driver reports it.
-    why_inactive : str
-        Why the trajectory controller would refuse a motion; empty if it would not, or if unknown.
-
-    """
-
+    # steady-clock time at which the last good joint_states arrived [s]
     arrived: float | None = None
+    # steady-clock time from which silence counts: `arrived`, plus the time in which this process
+    # was not run since then [s]
     silent_since: float | None = None
-    gap: str = ''
-    stamp: float = 0.0
+    gap: str = ''  # cause of the last gap between two joint_states; empty until there was one
+    stamp: float = 0.0  # ROS time at which the joints were measured [s]
+    # q, qd: (6,) measured joints [rad], [rad/s]
     q: Array | None = None
     qd: Array | None = None
-    bad_joints: str = ''
+    bad_joints: str = ''  # what is wrong with the last joint_states; empty if nothing
+    # robot_mode, safety_mode: as published by the driver
     robot_mode: int | None = None
     safety_mode: int | None = None
-    program_running: bool | None = None
-    program_paused: bool = False
+    program_running: bool | None = None  # whether the program on the robot runs
+    program_paused: bool = False  # whether it is paused; False while unknown
+    # whether the speed scaling is 0 and nothing shows whether the program is paused
     is_pause_unknown: bool = False
+    # whether the arm is guided by hand (freedrive), as the task node reports
     is_in_freedrive: bool = False
-    speed_scaling: float = 1.0
+    speed_scaling: float = 1.0  # 0 to 1; 1 until the driver reports it
+    # why the trajectory controller would refuse a motion; empty if it would not, or if unknown
     why_inactive: str = ''
     _last: tuple[float, Array] | None = None  # as received, even if impossible
 
@@ -180,19 +155,12 @@ class RobotStatus:
         """
         Take the joints of joint_states, unless they are impossible for any arm.
 
-        Parameters
-        ----------
-        stamp : float
-            [s]
-        q, qd : ndarray, shape (6,)
-            [rad], [rad/s]
-        names : sequence of str
-            Joint names, for the error text.
-        now : float
-            Steady-clock time [s].
-        stamp_gap : float, optional
-            Largest time between the stamps of the messages since the last update [s], if there
-            were several.
+        - `stamp` [s]
+        - `q`, `qd` (6,) [rad, rad/s]
+        - `names`: joint names, for the error text
+        - `now`: steady-clock time [s]
+        - `stamp_gap`: largest time between the stamps of the messages since the last update [s],
+          if there were several
 
         """
         before = self._last
@@ -274,12 +242,9 @@ def find_fault(
     """
     Return why the arm must not move, or None.
 
-    Parameters
-    ----------
-    now : float
-        Steady-clock time [s].
-    is_streamed : bool
-        Whether a closed loop runs, which needs joints all the time; a trajectory ends by itself.
+    - `now`: steady-clock time [s]
+    - `is_streamed`: whether a closed loop runs, which needs joints all the time; a trajectory ends
+      by itself
 
     """
     if status.bad_joints:
@@ -301,10 +266,8 @@ def mode_fault(status: RobotStatus, are_required: bool = True) -> str | None:
     """
     Return why the robot's modes or program forbid motion, or None.
 
-    Parameters
-    ----------
-    are_required : bool
-        False for a driver that need not publish them: what it has published is checked.
+    `are_required`: False for a driver that need not publish them: what it has published is
+    checked.
 
     """
     if are_required and (status.safety_mode is None or status.robot_mode is None):

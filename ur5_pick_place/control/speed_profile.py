@@ -11,22 +11,14 @@ class SpeedProfile:
     """
     Speeds that fall to zero within limits on their first two derivatives.
 
-    Parameters
-    ----------
-    speed, rate : ndarray, shape (n,)
-        Initial values; `speed` is positive.
-    max_rate : ndarray, shape (n,)
-        Limit on the magnitude of the first derivative.
-    first_jerk, last_jerk : ndarray, shape (n,)
-        Magnitude of the second derivative until that is reached, and at the end.
+    - `speed`, `rate` (n,): initial values; `speed` is positive
+    - `max_rate` (n,): limit on the magnitude of the first derivative
+    - `first_jerk`, `last_jerk` (n,): magnitude of the second derivative until that is reached, and
+      at the end
 
-    Attributes
-    ----------
-    is_possible : ndarray, shape (n,)
-        False where the rate is so low that the speed would fall below zero.
-    duration : ndarray, shape (n,)
-    knots : ndarray, shape (2, n)
-        Times at which the second derivative jumps.
+    - `is_possible` (n,): False where the rate is so low that the speed would fall below zero
+    - `duration` (n,)
+    - `knots` (2, n): times at which the second derivative jumps
 
     """
 

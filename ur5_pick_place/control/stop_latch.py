@@ -28,14 +28,9 @@ class StopLatch:
     """
     Refuses motion while it is set, and sends the hold commands of a stop.
 
-    Attributes
-    ----------
-    reason : str
-        Why it is set; empty while it is reset.
-    has_never_been_ready : bool
-        Whether the robot has not been ready yet since the start.
-    was_moving : bool
-        Whether a motion of ours was running when the fault occurred.
+    - `reason`: why it is set; empty while it is reset
+    - `has_never_been_ready`: whether the robot has not been ready yet since the start
+    - `was_moving`: whether a motion of ours was running when the fault occurred
 
     """
 

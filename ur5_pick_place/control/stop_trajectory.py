@@ -149,33 +149,22 @@ def _profile(speed: Array, rate: Array, ratio: Array, limits: Limits, part: Arra
 
 @dataclass(frozen=True)
 class _PlanAhead:
-    """
-    Even samples of the plan from where a stop may begin.
+    """Even samples of the plan from where a stop may begin."""
 
-    Attributes
-    ----------
-    step : float
-        [s]
-    q, qd, qdd, qddd : ndarray, shape (n, 6)
-    speed, rate, curvature, ratio, way : ndarray, shape (n,)
-        Speed along the path, its first two derivatives by time, see `_speed_along`, and the path
-        length.
-    delay : float
-        Largest one of a stop [s].
-
-    """
-
-    step: float
+    step: float  # [s]
+    # q, qd, qdd, qddd: (n, 6)
     q: Array
     qd: Array
     qdd: Array
     qddd: Array
+    # speed, rate, curvature, ratio, way: (n,) speed along the path, its first two derivatives by
+    # time, see `_speed_along`, and the path length
     speed: Array
     rate: Array
     curvature: Array
     ratio: Array
     way: Array
-    delay: float
+    delay: float  # largest one of a stop [s]
 
     @classmethod
     def of(

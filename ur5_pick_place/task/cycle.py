@@ -52,10 +52,7 @@ class Cycle(tuple[Stage, ...]):
     """
     The stages in order, and the places that they may lead to.
 
-    Attributes
-    ----------
-    places : mapping of str to PlaceSettings
-        In the order of the file, `home` included.
+    `places`: in the order of the file, `home` included.
 
     """
 
@@ -93,16 +90,10 @@ def load_cycle(path: Path, gripper_outputs: Collection[int] = ()) -> Cycle:
     """
     Return a cycle, read from a file and checked as a whole.
 
-    Parameters
-    ----------
-    gripper_outputs : collection of int
-        The outputs that no stage but those of the gripper may set.
+    `gripper_outputs`: the outputs that no stage but those of the gripper may set.
 
-    Raises
-    ------
-    InvalidInput
-        The file is missing or malformed, or its stages cannot follow each other; names file and
-        line, the stage, the key, and what is allowed.
+    Raises `InvalidInput`: the file is missing or malformed, or its stages cannot follow each
+    other; names file and line, the stage, the key, and what is allowed.
 
     """
 

@@ -16,17 +16,10 @@ def check_cycle(
     """
     Refuse an impossible sequence of stages, an unknown place, or an output of the gripper.
 
-    Parameters
-    ----------
-    places : collection of str
-        Without the points above them, which each place has.
-    gripper_outputs : collection of int
-        The outputs that only the gripper may set.
+    - `places`: without the points above them, which each place has
+    - `gripper_outputs`: the outputs that only the gripper may set
 
-    Raises
-    ------
-    InvalidInput
-        With the `key` of the stage, such as 'stages[3].to'.
+    Raises `InvalidInput`: with the `key` of the stage, such as 'stages[3].to'.
 
     """
     known = (*places, *map(above, places))

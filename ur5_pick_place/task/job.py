@@ -28,97 +28,48 @@ _KEPT = 8  # replies; two commands at most are outstanding
 
 @dataclass(frozen=True)
 class GripperReport:
-    """
-    What a gripper's action server reported about the latest goal.
+    """What a gripper's action server reported about the latest goal."""
 
-    Attributes
-    ----------
-    target : float
-        Position of the goal [m or rad, as the server].
-    position : float
-        Of the fingers.
-    stalled, reached_goal : bool
-        As in the action's feedback and result.
-    ended : str
-        '' while the goal runs, else 'succeeded', 'aborted' or 'canceled'.
-
-    """
-
-    target: float
-    position: float = math.nan
+    target: float  # position of the goal [m or rad, as the server]
+    position: float = math.nan  # of the fingers
+    # stalled, reached_goal: as in the action's feedback and result
     stalled: bool = False
     reached_goal: bool = False
-    ended: str = ''
+    ended: str = ''  # '' while the goal runs, else 'succeeded', 'aborted' or 'canceled'
 
 
 @dataclass(frozen=True)
 class GripperView:
-    """
-    A gripper with an action server, as observed.
+    """A gripper with an action server, as observed."""
 
-    Attributes
-    ----------
-    is_there : bool
-        Whether its server is available.
-    report : GripperReport or None
-        None before a goal was accepted.
-    position : float or None
-        Of the gripper's joint on joint_states [m or rad]; None if none was received lately.
-    is_still : bool
-        Whether that joint has not moved lately.
-    is_silent : bool
-        Whether that joint was received before, and is now missing for too long, as
-        `GripperJoint.is_silent`.
-
-    """
-
-    is_there: bool = False
-    report: GripperReport | None = None
+    is_there: bool = False  # whether its server is available
+    report: GripperReport | None = None  # None before a goal was accepted
+    # of the gripper's joint on joint_states [m or rad]; None if none was received lately
     position: float | None = None
-    is_still: bool = False
+    is_still: bool = False  # whether that joint has not moved lately
+    # whether that joint was received before, and is now missing for too long, as
+    # `GripperJoint.is_silent`
     is_silent: bool = False
 
 
 @dataclass(frozen=True)
 class Observation:
-    """
-    The robot as observed at one tick.
+    """The robot as observed at one tick."""
 
-    Attributes
-    ----------
-    t : float
-        ROS time [s].
-    q : ndarray, shape (6,)
-        Measured joints [rad].
-    inputs, outputs : mapping of int to bool
-        Digital pins as last published in io_states; a pin that was never published is absent.
-    tool_voltage : int or None
-        As last published in tool_data [V].
-    stop_reason : str
-        Why the planner is stopped, or why the robot is not observed; empty if neither.
-    reply : Outcome or None
-        Of the last command; None while it runs.
-    is_at_rest : bool
-        Whether the joints are at rest.
-    speed_scaling : float
-        0 to 1, from the robot's speed slider and its own slow-down.
-    gripper : GripperView
-        Empty for grippers without an action server.
-    replies : tuple of (Command, Outcome)
-        The latest replies, each with its command.
-
-    """
-
-    t: float
-    q: Array
+    t: float  # ROS time [s]
+    q: Array  # (6,) measured joints [rad]
+    # inputs, outputs: digital pins as last published in io_states; a pin that was never published
+    # is absent
     inputs: Mapping[int, bool] = field(default_factory=lambda: MappingProxyType({}))
     outputs: Mapping[int, bool] = field(default_factory=lambda: MappingProxyType({}))
-    tool_voltage: int | None = None
+    tool_voltage: int | None = None  # as last published in tool_data [V]
+    # why the planner is stopped, or why the robot is not observed; empty if neither
     stop_reason: str = ''
-    reply: Outcome | None = None
-    is_at_rest: bool = True
-    speed_scaling: float = 1.0
-    gripper: GripperView = GripperView()
+    reply: Outcome | None = None  # of the last command; None while it runs
+    is_at_rest: bool = True  # whether the joints are at rest
+    speed_scaling: float = 1.0  # 0 to 1, from the robot's speed slider and its own slow-down
+    gripper: GripperView = GripperView()  # empty for grippers without an action server
+    # the latest replies, each with its command
     replies: tuple[tuple['Command', Outcome], ...] = ()
 
     def with_reply(self, reply: Outcome | None) -> 'Observation':
@@ -155,43 +106,20 @@ class SetToolVoltage:
 
 @dataclass(frozen=True)
 class MoveGripper:
-    """
-    Send a goal to the gripper's action server; done when accepted, `Observation` has the rest.
+    """Send a goal to the gripper's server; done when accepted, `Observation` has the rest."""
 
-    Attributes
-    ----------
-    position : float
-        [m or rad, as the server]
-    max_effort : float
-        [N or N m, as the server]; 0 = the server's default.
-    timeout : float
-        A goal that is accepted later than this is canceled [s].
-
-    """
-
-    position: float
-    max_effort: float
-    timeout: float
+    position: float  # [m or rad, as the server]
+    max_effort: float  # [N or N m, as the server]; 0 = the server's default
+    timeout: float  # a goal that is accepted later than this is canceled [s]
 
 
 @dataclass(frozen=True)
 class SetPayload:
-    """
-    Set the payload of the robot.
+    """Set the payload of the robot."""
 
-    Attributes
-    ----------
-    mass : float
-        [kg]
-    centre : tuple of float
-        Centre of gravity in tool0 [m].
-    inertia : tuple of float
-        About that centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2].
-
-    """
-
-    mass: float
-    centre: tuple[float, float, float]
+    mass: float  # [kg]
+    centre: tuple[float, float, float]  # centre of gravity in tool0 [m]
+    # about that centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2]
     inertia: tuple[float, float, float, float, float, float] = (0.0,) * 6
 
 
@@ -309,22 +237,11 @@ def end(steps: Steps[Any]) -> None:
 
 def perform(command: Command, timeout: float = float('inf')) -> Steps[Observation]:
     """
-    Issue a command and wait for its reply; to be used with `yield from`.
+    Issue a command and return the observation with its reply; to be used with `yield from`.
 
-    Parameters
-    ----------
-    timeout : float
-        In ROS time [s]; motions have none, as the planner monitors them in scaled time.
+    `timeout`: in ROS time [s]; motions have none, as the planner monitors them in scaled time.
 
-    Returns
-    -------
-    Observation
-        The one with the reply.
-
-    Raises
-    ------
-    ExecutionError
-        The command failed, or its reply timed out.
+    Raises `ExecutionError`: the command failed, or its reply timed out.
 
     """
     seen = yield command

@@ -64,21 +64,12 @@ class Machine:
 
     Ticks, replies and requests may come from different threads.
 
-    Parameters
-    ----------
-    emit : callable
-        Takes the name of an event of `events` and its fields.
+    `emit`: takes the name of an event of `events` and its fields.
 
-    Attributes
-    ----------
-    plan : CyclePlan or None
-        The plan that `start_run` runs.
-    stop_reason : str
-        Why no job may start before `rearmed`; empty if one may.
-    is_in_freedrive : bool
-        Whether the arm is in freedrive; set by the owner.
-    stops : int
-        How often `stop` was called: a request that takes time compares it before it acts.
+    - `plan`: the plan that `start_run` runs
+    - `stop_reason`: why no job may start before `rearmed`; empty if one may
+    - `is_in_freedrive`: whether the arm is in freedrive; set by the owner
+    - `stops`: how often `stop` was called: a request that takes time compares it before it acts
 
     """
 
@@ -128,15 +119,9 @@ class Machine:
         """
         Plan a run from the present joints.
 
-        Raises
-        ------
-        ExecutionError
-            The arm is in freedrive, a job runs, another plan is being made, or there are no
-            joint_states yet.
-        PlanningCanceled
-            A stop was requested meanwhile.
-        InvalidInput, PlanningError
-            As `CyclePlanner.plan`.
+        Raises `ExecutionError`: the arm is in freedrive, a job runs, another plan is being made,
+        or there are no joint_states yet. `PlanningCanceled`: a stop was requested meanwhile.
+        `InvalidInput`, `PlanningError`: as `CyclePlanner.plan`.
 
         """
         with self._planning():
@@ -222,10 +207,7 @@ class Machine:
         """
         Start a job.
 
-        Parameters
-        ----------
-        on_end : callable
-            Takes how the job ended: done, or early with a reason.
+        `on_end`: takes how the job ended: done, or early with a reason.
 
         """
         self._check_can_start()

@@ -84,40 +84,19 @@ class TaskSettings(Settings):
 
 @dataclass(frozen=True)
 class PlannedStage:
-    """
-    A stage, or several moves without a stop between them, and their planned motion.
-
-    Attributes
-    ----------
-    steps : tuple of Step
-    motion : PlannedMotion or None
-        Through all moves; None for an action.
-    remark : str
-        How it was planned, if not as the cycle file requests.
-    passes : tuple of float
-        When each move but the last ends [s].
-    retry : tuple of PlannedMotion
-        Up and down after a missed grasp; empty without retries. If these cannot be planned,
-        `remark` says why.
-    method : str
-        The closed loop whose roll-out the motion is; empty for a trajectory.
-    speed : float
-        Its bound on the speed of TCP and elbow [m/s]; 0 = none of its own.
-    placed_parts : tuple of Box
-        The parts at other places meanwhile.
-    part : Load or None
-        That part, or the one that the stage grips; None = as the scene says.
-
-    """
+    """A stage, or several moves without a stop between them, and their planned motion."""
 
     steps: tuple[Step, ...]
-    motion: PlannedMotion | None = None
-    remark: str = ''
-    passes: tuple[float, ...] = ()
+    motion: PlannedMotion | None = None  # through all moves; None for an action
+    remark: str = ''  # how it was planned, if not as the cycle file requests
+    passes: tuple[float, ...] = ()  # when each move but the last ends [s]
+    # up and down after a missed grasp; empty without retries. If these cannot be planned, `remark`
+    # says why
     retry: tuple[PlannedMotion, ...] = ()
-    method: str = ''
-    speed: float = 0.0
-    placed_parts: tuple[Box, ...] = ()
+    method: str = ''  # the closed loop whose roll-out the motion is; empty for a trajectory
+    speed: float = 0.0  # its bound on the speed of TCP and elbow [m/s]; 0 = none of its own
+    placed_parts: tuple[Box, ...] = ()  # the parts at other places meanwhile
+    # the part that it carries or grips; None = as the scene says
     part: Load | None = None
 
     @property
@@ -175,20 +154,12 @@ class CycleMotions:
     """
     Plans the motions of a cycle.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        With an empty gripper.
-    branch : str
-        The arm configuration at all places other than home.
-    q_start : ndarray, shape (6,)
-        Joints at the beginning [rad].
-    on_stage : callable
-        Takes the index of each stage before it is planned.
-    placed_parts : sequence of tuple of Box
-        The parts at other places during each stage; empty if there are none.
-    held : sequence of Load
-        The part that is moved during each stage, as it is gripped; empty: as the scene says.
+    - `planner`: with an empty gripper
+    - `branch`: the arm configuration at all places other than home
+    - `q_start` (6,): joints at the beginning [rad]
+    - `on_stage`: takes the index of each stage before it is planned
+    - `placed_parts`: the parts at other places during each stage; empty if there are none
+    - `held`: the part that is moved during each stage, as it is gripped; empty: as the scene says
 
     """
 
@@ -217,10 +188,7 @@ class CycleMotions:
         """
         Return the stages of the cycle with their planned motions.
 
-        Raises
-        ------
-        PlanningError
-            A stage cannot be planned; names the stage and the reason.
+        Raises `PlanningError`: a stage cannot be planned; names the stage and the reason.
 
         """
         planned: list[PlannedStage] = []

@@ -109,11 +109,8 @@ class PatternProgress:
     """
     How many cycles of a pattern are done; the next run continues there.
 
-    Attributes
-    ----------
-    done : int
-        A cycle counts as soon as its part may fall, as a run may be stopped before the fingers
-        are open, and the next part must not be laid on this one.
+    `done`: a cycle counts as soon as its part may fall, as a run may be stopped before the fingers
+    are open, and the next part must not be laid on this one.
 
     """
 
@@ -164,12 +161,8 @@ class PlacedPart(NamedTuple):
     """
     A part at another place.
 
-    Attributes
-    ----------
-    pose : TaughtPose
-        The TCP at the place where it was put, or where it waits.
-    transfer : int
-        Index of the transfer that put it there; -1 if it was brought.
+    - `pose`: the TCP at the place where it was put, or where it waits
+    - `transfer`: index of the transfer that put it there; -1 if it was brought
 
     """
 
@@ -213,20 +206,12 @@ def others(
     The places of the part that is being moved hold none: a feeder brings and removes the parts
     there. A part that one transfer lays down and a later one picks up is there in between.
 
-    Parameters
-    ----------
-    cycle_poses : sequence of mapping of str to TaughtPose
-        The poses of each cycle.
-    i : int
-        Index of the cycle.
-    moved : sequence of Transfer
-        The parts that each cycle moves.
-    released : int
-        How many of its parts the cycle has released.
-    near : iterable of str
-        Places that the arm leaves or reaches: their parts are no obstacles.
-    spots : mapping of str to str
-        See `shared_spots`; a place that is missing is its own.
+    - `cycle_poses`: the poses of each cycle
+    - `i`: index of the cycle
+    - `moved`: the parts that each cycle moves
+    - `released`: how many of its parts the cycle has released
+    - `near`: places that the arm leaves or reaches: their parts are no obstacles
+    - `spots`: see `shared_spots`; a place that is missing is its own
 
     """
     if not moved:

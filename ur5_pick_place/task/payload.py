@@ -17,12 +17,8 @@ def _payload_of(
     """
     Return the payload: masses and centres as configured, inertia from the scene's boxes.
 
-    Parameters
-    ----------
-    tool : (float, tuple)
-        Mass [kg] and centre in tool0 [m] of the empty tool.
-    part : Load or None
-        The part in the gripper; None if there is none.
+    - `tool`: mass [kg] and centre in tool0 [m] of the empty tool
+    - `part`: the part in the gripper; None if there is none
 
     """
     mass, centre = tool
@@ -44,23 +40,14 @@ class RobotPayload:
     """
     Sets the payload of the robot, and keeps what this node has set.
 
-    Parameters
-    ----------
-    scene : callable
-        Returns the scene, whose boxes give the inertia.
-    tool : (float, tuple)
-        Mass [kg] and centre in tool0 [m] of the empty tool.
-    part : callable
-        Returns the part in the gripper, as it is held.
+    - `scene`: returns the scene, whose boxes give the inertia
+    - `tool`: mass [kg] and centre in tool0 [m] of the empty tool
+    - `part`: returns the part in the gripper, as it is held
 
-    Attributes
-    ----------
-    wanted : bool or None
-        Whether the payload that was requested last includes the part; None = none was.
-    confirmed : bool or None
-        The same for the one that the robot has confirmed; None = unknown.
-    confirmed_early : bool or None
-        The same for one that was set and confirmed before its stage; None = none was.
+    - `wanted`: whether the payload that was requested last includes the part; None = none was
+    - `confirmed`: the same for the one that the robot has confirmed; None = unknown
+    - `confirmed_early`: the same for one that was set and confirmed before its stage; None = none
+      was
 
     """
 

@@ -18,14 +18,9 @@ class PendingMotion:
     """
     Awaits one reply. DDS may lose it: a server can fail to match a client that has matched it.
 
-    Parameters
-    ----------
-    q_goal : ndarray, shape (6,)
-        Where the motion ends [rad].
-    on_reply : callable
-        Called once, with how the motion ended.
-    now : float
-        Steady time [s].
+    - `q_goal` (6,): where the motion ends [rad]
+    - `on_reply`: called once, with how the motion ended
+    - `now`: steady time [s]
 
     """
 

@@ -54,10 +54,7 @@ def check_name(name: str, key: str = '') -> None:
     """
     Refuse a name that ROS would not take for a service, a topic or a frame, or that is in use.
 
-    Raises
-    ------
-    InvalidInput
-        With `key`, the entry of the file.
+    Raises `InvalidInput`: with `key`, the entry of the file.
 
     """
     if len(name) > _LONGEST or not _NAME.fullmatch(name):

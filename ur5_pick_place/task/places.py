@@ -49,10 +49,7 @@ class CyclePlaces:
     """
     Checks places without planning a motion.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        With an empty gripper; a check uses its scene at that time.
+    `planner`: with an empty gripper; a check uses its scene at that time.
 
     """
 
@@ -70,20 +67,13 @@ class CyclePlaces:
         """
         Return the branches on which the arm can be at every place of every cycle.
 
-        Parameters
-        ----------
-        cycle_poses : sequence of mapping of str to TaughtPose
-            The poses of each cycle.
-        placed_parts : sequence of sequence of tuple of Box
-            The parts at other places during each stage of each cycle; empty if there are none.
-        q_now : ndarray, shape (6,)
-            Joints at the beginning [rad].
+        - `cycle_poses`: the poses of each cycle
+        - `placed_parts`: the parts at other places during each stage of each cycle; empty if there
+          are none
+        - `q_now` (6,): joints at the beginning [rad]
 
-        Raises
-        ------
-        PlanningError
-            Names the first impossible place and the reason, or the branches of each place if none
-            is common to all.
+        Raises `PlanningError`: names the first impossible place and the reason, or the branches of
+        each place if none is common to all.
 
         """
         planner = self._planner
@@ -136,10 +126,8 @@ class CyclePlaces:
 
         It is about what may change: objects of clients, and the height of the point above.
 
-        Raises
-        ------
-        PlanningError
-            The place is impossible even without the objects of clients; gives the reason.
+        Raises `PlanningError`: the place is impossible even without the objects of clients; gives
+        the reason.
 
         """
         own = [visit for visit in visits(self._steps) if taught_place(visit[0]) == name]

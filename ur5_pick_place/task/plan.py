@@ -52,31 +52,15 @@ OnStage = Callable[[str, str, float], object]
 
 @dataclass(frozen=True)
 class CyclePlan:
-    """
-    A run, ready to start: one cycle, or one for each position of a pattern.
+    """A run, ready to start: one cycle, or one for each position of a pattern."""
 
-    Attributes
-    ----------
-    cycles : tuple of tuple of PlannedStage
-        The stages of each cycle.
-    branch : str
-        The arm configuration at all places other than home.
-    q_start : ndarray, shape (6,)
-        Joints from which the plan begins [rad].
-    fingerprint : mapping of str to str
-        What the plan depends on, as `CyclePlanner.fingerprint`; must be unchanged when it is run.
-    first : int
-        How many cycles of the pattern were done before.
-    objects : mapping of str to str
-        A digest of each client's object among which it was planned, by id.
-
-    """
-
-    cycles: tuple[tuple[PlannedStage, ...], ...]
-    branch: str
-    q_start: Array
+    cycles: tuple[tuple[PlannedStage, ...], ...]  # the stages of each cycle
+    branch: str  # the arm configuration at all places other than home
+    q_start: Array  # (6,) joints from which the plan begins [rad]
+    # what the plan depends on, as `CyclePlanner.fingerprint`; must be unchanged when it is run
     fingerprint: Mapping[str, str]
-    first: int = 0
+    first: int = 0  # how many cycles of the pattern were done before
+    # a digest of each client's object among which it was planned, by id
     objects: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -99,16 +83,9 @@ class CyclePlanner:
     """
     Plans cycles, and motions home, with a `MotionPlanner`.
 
-    Parameters
-    ----------
-    provenance : Provenance
-        The present robot and tool.
+    `provenance`: the present robot and tool.
 
-    Attributes
-    ----------
-    places : CyclePlaces
-    needed : set of str
-        The taught places that the cycle needs, home among them.
+    `needed`: the taught places that the cycle needs, home among them.
 
     """
 
@@ -152,12 +129,8 @@ class CyclePlanner:
         """
         Refuse a plan that something makes invalid which has changed since.
 
-        Raises
-        ------
-        ExecutionError
-            Names what has changed.
-        PlanningError
-            Names the stage in whose way an object stands now, or the object that was not accepted.
+        Raises `ExecutionError`: names what has changed. `PlanningError`: names the stage in whose
+        way an object stands now, or the object that was not accepted.
 
         """
         now = self.fingerprint(poses)
@@ -204,14 +177,9 @@ class CyclePlanner:
         up before its first other motion; stages that do not move the arm keep their order, also
         before it. `on_stage` takes the progress.
 
-        Raises
-        ------
-        InvalidInput
-            A place is not taught or cannot be converted, two are the same place, or all cycles of
-            the pattern are done.
-        PlanningError
-            A place is impossible, or the cycle can be planned on no branch; names place or stage,
-            and the reason.
+        Raises `InvalidInput`: a place is not taught or cannot be converted, two are the same
+        place, or all cycles of the pattern are done. `PlanningError`: a place is impossible, or
+        the cycle can be planned on no branch; names place or stage, and the reason.
 
         """
         poses = self.converted(poses)
@@ -360,23 +328,13 @@ class CyclePlanner:
         up first if the direct motion is blocked, then home round obstacles; if it cannot move up,
         it goes home round them at once.
 
-        Parameters
-        ----------
-        q_now : ndarray, shape (6,)
-            [rad]
-        is_carrying : bool
-            Whether a part is held.
-        placed_parts : sequence of Box
-            Parts at other positions.
-        part : Load, optional
-            The part as it is held; by default as the scene says.
+        - `q_now` (6,) [rad]
+        - `is_carrying`: whether a part is held
+        - `placed_parts`: parts at other positions
+        - `part`: the part as it is held; by default as the scene says
 
-        Raises
-        ------
-        InvalidInput
-            Home is not taught or cannot be converted.
-        PlanningError
-            No motion home can be planned, or the arm cannot leave a place straight up.
+        Raises `InvalidInput`: home is not taught or cannot be converted. `PlanningError`: no
+        motion home can be planned, or the arm cannot leave a place straight up.
 
         """
         if HOME not in poses:
@@ -461,10 +419,8 @@ class CyclePlanner:
         """
         Return the poses that the cycle needs, converted to the present robot and tool.
 
-        Raises
-        ------
-        InvalidInput
-            A place is not taught or cannot be converted, or two are the same place.
+        Raises `InvalidInput`: a place is not taught or cannot be converted, or two are the same
+        place.
 
         """
         missing = sorted(self.needed - poses.keys())

@@ -29,12 +29,9 @@ def plan_rows(plan: CyclePlan) -> list[dict[str, Any]]:
     """
     Return one row for each motion of a plan, in order; identical cycles appear once.
 
-    Returns
-    -------
-    list of dict
-        `cycle`, the number of the first cycle with this motion; `motion`, its stages; `method`;
-        the values measured by the gate, as in `GateReport`; `remark`. The motions of a retry
-        follow the stage that they repeat.
+    Returns `cycle`, the number of the first cycle with this motion; `motion`, its stages;
+    `method`; the values measured by the gate, as in `GateReport`; `remark`. The motions of a retry
+    follow the stage that they repeat.
 
     """
     rows: list[dict[str, Any]] = []

@@ -83,17 +83,11 @@ def converted(name: str, taught: TaughtPose, now: Provenance, model: Model) -> T
 
     The file keeps the pose as taught.
 
-    Parameters
-    ----------
-    name : str
-        Of the place.
-    model : Model
-        Of the present arm.
+    - `name`: of the place
+    - `model`: of the present arm
 
-    Raises
-    ------
-    InvalidInput
-        It cannot be converted, or its joints and its pose contradict each other.
+    Raises `InvalidInput`: it cannot be converted, or its joints and its pose contradict each
+    other.
 
     """
     then, joints, pose = taught.provenance, taught.joints, taught.pose

@@ -71,21 +71,11 @@ class PosesFile:
     it was edited: it is refused, as is writing to a file that someone else has changed. Owner and
     permissions of the file are kept.
 
-    Parameters
-    ----------
-    path : Path
-        Read on construction; a file that does not exist holds no poses. A symlink is followed.
+    `path`: read on construction; a file that does not exist holds no poses. A symlink is followed.
 
-    Attributes
-    ----------
-    poses : mapping of str to TaughtPose
-    warning : str
-        Set if the copy was used; else empty.
+    `warning`: set if the copy was used; else empty.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be used; names the pose and the entry.
+    Raises `InvalidInput`: the file cannot be used; names the pose and the entry.
 
     """
 
@@ -130,10 +120,8 @@ class PosesFile:
         """
         Write one more pose, so that a reader sees either the old file or the new one.
 
-        Raises
-        ------
-        ExecutionError
-            Someone else has changed the file, or it cannot be written; the pose is not kept.
+        Raises `ExecutionError`: someone else has changed the file, or it cannot be written; the
+        pose is not kept.
 
         """
         try:

@@ -43,77 +43,44 @@ _FEW = 10  # joint_states at least
 
 @dataclass
 class Observed:
-    """
-    What was seen of a cell; empty or None where nothing was.
+    """What was seen of a cell; empty or None where nothing was."""
 
-    Attributes
-    ----------
-    where : str
-        Domain, namespace, middleware and range of discovery, as text.
-    servers : dict of str to int
-        How many nodes offer the services of each of `NODES`.
-    parameters : dict of str to dict
-        Values by node and name; None where a parameter is not set.
-    task_state, motion_state : str or None
-    robot_mode, safety_mode : int or None
-    program_running : bool or None
-    scaling : float or None
-        Speed scaling, 0 to 1.
-    controllers : dict of str to str, or None
-        State of each controller by name.
-    driver_servers : dict of str to int
-        How many nodes offer each of the services that one driver alone may offer.
-    arrivals, stamps, ages : list of float
-        Of joint_states of this arm: steady clock [s], ROS time [s], and age on arrival [s].
-    bad_joints : str
-        What was wrong with one of them.
-    T_tf, T_fk : ndarray, shape (4, 4), or None
-        tool0 in `base` by TF, and by the kinematics of our nodes at the joints of that time.
-    T_tcp : ndarray, shape (4, 4), or None
-        The TCP in tool0.
-    inputs, outputs : dict of int to bool
-        Digital pins of io_states.
-    is_gripper_there : bool
-        Whether an action server is there as `gripper_action` and `gripper_action_type` name it.
-    tool_voltage : int or None
-        As tool_data shows it [V].
-    objects : list of str, or None
-        Names in the planning scene.
-    refused : str
-        Why the scene blocks every motion; empty if it does not.
-    unheard : dict of str to str
-        Why what a node publishes does not reach `NODES`, by topic.
-    why_no_stream : str
-        Why the planner refuses jogs and closed loops; empty if it does not.
-
-    """
-
-    where: str = ''
+    where: str = ''  # domain, namespace, middleware and range of discovery, as text
+    # how many nodes offer the services of each of `NODES`
     servers: dict[str, int] = field(default_factory=dict)
+    # values by node and name; None where a parameter is not set
     parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
     task_state: str | None = None
     motion_state: str | None = None
     robot_mode: int | None = None
     safety_mode: int | None = None
     program_running: bool | None = None
-    scaling: float | None = None
-    controllers: dict[str, str] | None = None
+    scaling: float | None = None  # speed scaling, 0 to 1
+    controllers: dict[str, str] | None = None  # state of each controller by name
+    # how many nodes offer each of the services that one driver alone may offer
     driver_servers: dict[str, int] = field(default_factory=dict)
+    # arrivals, stamps, ages: of joint_states of this arm: steady clock [s], ROS time [s], and age
+    # on arrival [s]
     arrivals: list[float] = field(default_factory=list)
     stamps: list[float] = field(default_factory=list)
     ages: list[float] = field(default_factory=list)
-    bad_joints: str = ''
+    bad_joints: str = ''  # what was wrong with one of them
+    # T_tf, T_fk: (4, 4) tool0 in `base` by TF, and by the kinematics of our nodes at the joints of
+    # that time
     T_tf: Array | None = None
     T_fk: Array | None = None
-    T_tcp: Array | None = None
+    T_tcp: Array | None = None  # (4, 4) the TCP in tool0
+    # inputs, outputs: digital pins of io_states
     inputs: dict[int, bool] = field(default_factory=dict)
     outputs: dict[int, bool] = field(default_factory=dict)
+    # whether an action server is there as `gripper_action` and `gripper_action_type` name it
     is_gripper_there: bool = False
-    tool_voltage: int | None = None
-    objects: list[str] | None = None
-    refused: str = ''
+    tool_voltage: int | None = None  # as tool_data shows it [V]
+    objects: list[str] | None = None  # names in the planning scene
+    refused: str = ''  # why the scene blocks every motion; empty if it does not
+    # why what a node publishes does not reach `NODES`, by topic
     unheard: dict[str, str] = field(default_factory=dict)
-    why_no_stream: str = ''
+    why_no_stream: str = ''  # why the planner refuses jogs and closed loops; empty if it does not
 
     def parameter(self, name: str, node: str = 'trajectory_planner') -> Any:
         """Return a parameter's value; None if it was not read or is not set."""
@@ -122,22 +89,11 @@ class Observed:
 
 @dataclass(frozen=True)
 class Check:
-    """
-    One line of the answer.
+    """One line of the answer."""
 
-    Attributes
-    ----------
-    name : str
-        What was checked.
-    found : str
-    advice : str
-        What to do; empty if all is well.
-
-    """
-
-    name: str
+    name: str  # what was checked
     found: str
-    advice: str = ''
+    advice: str = ''  # what to do; empty if all is well
 
     @property
     def is_ok(self) -> bool:

@@ -31,19 +31,11 @@ def retract_from_place(
     A part may stand between the fingers of an arm that was stopped at a place. Any other motion
     would push it over, and the scene does not know of it.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        With an empty gripper or a part in it.
-    q : ndarray, shape (6,)
-        Joints now [rad].
-    places : iterable of tuple of str and ndarray, shape (3,)
-        Names and TCP positions (`base`) of the places where a part may stand [m].
+    - `planner`: with an empty gripper or a part in it
+    - `q` (6,): joints now [rad]
+    - `places` (3,): names and TCP positions (`base`) of the places where a part may stand [m]
 
-    Raises
-    ------
-    PlanningError
-        The arm cannot move straight up.
+    Raises `PlanningError`: the arm cannot move straight up.
 
     """
     height, T_base_tool = settings.approach_height, forward(planner.model, q)

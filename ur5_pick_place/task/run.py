@@ -42,16 +42,10 @@ class CycleRun:
     """
     Runs a planned cycle; may be paused between and within motions.
 
-    Parameters
-    ----------
-    planner : CyclePlanner
-        Plans the remaining motion after a pause.
-    tool_payload : tuple
-        Mass [kg] and centre of gravity in tool0 [m] of the empty tool.
-    emit : callable
-        Takes the name of an event of `events` and its fields.
-    outputs : Outputs
-        Sets the outputs that are not the gripper's.
+    - `planner`: plans the remaining motion after a pause
+    - `tool_payload`: mass [kg] and centre of gravity in tool0 [m] of the empty tool
+    - `emit`: takes the name of an event of `events` and its fields
+    - `outputs`: sets the outputs that are not the gripper's
 
     """
 
@@ -129,11 +123,8 @@ class CycleRun:
         """
         Open the gripper; a part in it falls.
 
-        Parameters
-        ----------
-        payload : bool, optional
-            Payload to set while the gripper opens: True = with the part, False = without it;
-            None = remove the part from it if it may be included, else leave it unchanged.
+        `payload`: payload to set while the gripper opens: True = with the part, False = without
+        it; None = remove the part from it if it may be included, else leave it unchanged.
 
         """
         if payload is None and self.payload.may_have_part:

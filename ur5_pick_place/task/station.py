@@ -24,18 +24,7 @@ from ur5_pick_place.task.waits import Outputs
 
 @dataclass(frozen=True)
 class StationSettings:
-    """
-    What a user can change about the task.
-
-    Attributes
-    ----------
-    motion, task, pattern, loops : settings
-    gripper : Gripper
-    cycle : tuple of Stage
-    payload : tuple
-        Mass [kg] and centre of gravity in tool0 [m] of the tool without a part.
-
-    """
+    """What a user can change about the task."""
 
     motion: MotionSettings
     task: TaskSettings
@@ -43,6 +32,7 @@ class StationSettings:
     loops: LoopSettings
     gripper: Gripper
     cycle: tuple[Stage, ...]
+    # mass [kg] and centre of gravity in tool0 [m] of the tool without a part
     payload: tuple[float, tuple[float, float, float]]
 
 
@@ -50,28 +40,13 @@ class Station:
     """
     One arm with its task; the owner ticks `machine`.
 
-    Parameters
-    ----------
-    dynamics : Dynamics
-        The arm with its tool.
-    emit : callable
-        Takes an event's name and its data; not called before `machine` is used.
+    - `dynamics`: the arm with its tool
+    - `emit`: takes an event's name and its data; not called before `machine` is used
 
-    Raises
-    ------
-    InvalidInput
-        Tool and part together are too heavy for the arm.
+    - `planner`: the task's own: what the execution manager's gate sees is not changed through it
+    - `provenance`: what poses are taught with from now on
 
-    Attributes
-    ----------
-    planner : MotionPlanner
-        The task's own: what the execution manager's gate sees is not changed through it.
-    provenance : Provenance
-        What poses are taught with from now on.
-    cycle_planner : CyclePlanner
-    gripper : Gripper
-    run : CycleRun
-    machine : Machine
+    Raises `InvalidInput`: tool and part together are too heavy for the arm.
 
     """
 

@@ -26,30 +26,17 @@ _FORMAT = 1
 
 @dataclass
 class Tally:
-    """
-    Sums over cycles.
+    """Sums over cycles."""
 
-    Attributes
-    ----------
-    cycles, placed, missed : int
-        Cycles completed, parts released at a place, and grasps that closed on nothing.
-    stops : dict of str to int
-        Stops by cause, of all jobs.
-    timed : int
-        Cycles in `bins`: all that were completed without a pause.
-    time : float
-        Their total duration [s].
-    bins : dict of int to int
-        Number of durations by bin, which is the logarithm of the duration over that of 1.01.
-
-    """
-
+    # cycles, placed, missed: cycles completed, parts released at a place, and grasps that closed
+    # on nothing
     cycles: int = 0
     placed: int = 0
     missed: int = 0
-    stops: dict[str, int] = field(default_factory=dict)
-    timed: int = 0
-    time: float = 0.0
+    stops: dict[str, int] = field(default_factory=dict)  # stops by cause, of all jobs
+    timed: int = 0  # cycles in `bins`: all that were completed without a pause
+    time: float = 0.0  # their total duration [s]
+    # number of durations by bin, which is the logarithm of the duration over that of 1.01
     bins: dict[int, int] = field(default_factory=dict)
 
     def add_time(self, seconds: float) -> None:
@@ -109,12 +96,8 @@ class Statistics:
     """
     Production counters from the events of the task, since the node started and in total.
 
-    Attributes
-    ----------
-    recent, total : Tally
-        Since this object was made, and with what the file had before.
-    is_new : bool
-        Whether `total` has changed since it was saved.
+    - `recent`, `total`: since this object was made, and with what the file had before
+    - `is_new`: whether `total` has changed since it was saved
 
     """
 
@@ -157,10 +140,7 @@ def load_statistics(path: Path) -> Tally:
     """
     Return the tally of a file; an empty one if there is no file.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, or is not such a tally.
+    Raises `InvalidInput`: the file cannot be read, or is not such a tally.
 
     """
     try:
@@ -189,10 +169,7 @@ def save_statistics(path: Path, tally: Tally) -> None:
     """
     Write a tally; a crash leaves the old file or the new one.
 
-    Raises
-    ------
-    OSError
-        It cannot be written; the old file is left.
+    Raises `OSError`: it cannot be written; the old file is left.
 
     """
     content = json.dumps({'format': _FORMAT, **asdict(tally)}, indent=1)

@@ -18,29 +18,14 @@ from ur5_pick_place.task.stages import Stage
 
 @dataclass(frozen=True)
 class Hand:
-    """
-    What is in the gripper, and in the payload, between two stages.
+    """What is in the gripper, and in the payload, between two stages."""
 
-    Attributes
-    ----------
-    place : str
-        Where the arm is; empty before the first move.
-    closed : Stage or None
-        The stage that closed the gripper; None = it is open, or as it was before the cycle.
-    closed_at : str
-        The place where that was.
-    picked : Stage or None
-        That stage, if the gripper may hold a part.
-    payload : Stage or None
-        The stage that added the part to the payload.
-
-    """
-
-    place: str = ''
+    place: str = ''  # where the arm is; empty before the first move
+    # the stage that closed the gripper; None = it is open, or as it was before the cycle
     closed: Stage | None = None
-    closed_at: str = ''
-    picked: Stage | None = None
-    payload: Stage | None = None
+    closed_at: str = ''  # the place where that was
+    picked: Stage | None = None  # that stage, if the gripper may hold a part
+    payload: Stage | None = None  # the stage that added the part to the payload
 
     @property
     def is_at_part(self) -> bool:
@@ -71,29 +56,17 @@ class Hand:
 
 @dataclass(frozen=True)
 class Step:
-    """
-    A stage of a cycle.
-
-    Attributes
-    ----------
-    before, after : Hand
-    released : int
-        How many parts of this cycle were released before.
-    payload : bool or None
-        Whether the payload that is set before the next move has the part; None = none is set.
-    is_part_checked : bool
-        Whether a later stage looks for the part before the gripper moves again.
-    fills : bool
-        Whether it releases a part into a position of a pattern: at target, or the last part.
-
-    """
+    """A stage of a cycle."""
 
     stage: Stage
     before: Hand = Hand()
     after: Hand = Hand()
-    released: int = 0
+    released: int = 0  # how many parts of this cycle were released before
+    # whether the payload that is set before the next move has the part; None = none is set
     payload: bool | None = None
+    # whether a later stage looks for the part before the gripper moves again
     is_part_checked: bool = False
+    # whether it releases a part into a position of a pattern: at target, or the last part
     fills: bool = False
 
     @property
@@ -106,10 +79,7 @@ class Transfer(NamedTuple):
     """
     One part that a cycle moves.
 
-    Attributes
-    ----------
-    pick, release : str
-        The places where it is gripped and released; empty if it is not.
+    `pick`, `release`: the places where it is gripped and released; empty if it is not.
 
     """
 

@@ -14,15 +14,9 @@ class Wait:
     """
     One wait for time to pass or for an input, in ROS time; pauses do not count.
 
-    Parameters
-    ----------
-    stage : Stage
-        One that waits.
+    `stage`: one that waits.
 
-    Attributes
-    ----------
-    reason : str
-        What is awaited, for the state and the event.
+    `reason`: what is awaited, for the state and the event.
 
     """
 
@@ -44,10 +38,8 @@ class Wait:
         """
         Return whether the stage is done.
 
-        Raises
-        ------
-        ExecutionError
-            The input does not have its level within the timeout, or io_states lacks it.
+        Raises `ExecutionError`: the input does not have its level within the timeout, or io_states
+        lacks it.
 
         """
         if self._latest is not None:
@@ -76,20 +68,10 @@ class Wait:
 
 @dataclass(frozen=True)
 class Outputs:
-    """
-    Sets outputs, each done when io_states shows it.
+    """Sets outputs, each done when io_states shows it."""
 
-    Attributes
-    ----------
-    timeout : float
-        For io_states to show it [s].
-    are_confirmed : bool
-        False for mock hardware, whose io_states shows none.
-
-    """
-
-    timeout: float = 1.0
-    are_confirmed: bool = True
+    timeout: float = 1.0  # for io_states to show it [s]
+    are_confirmed: bool = True  # False for mock hardware, whose io_states shows none
 
     def switch(self, stage: Stage) -> Steps[None]:
         """Set the output of a stage; raises `ExecutionError` if io_states does not show it."""

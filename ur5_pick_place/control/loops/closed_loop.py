@@ -37,10 +37,7 @@ class Corridor:
     """
     The corridor around a joint path that is followed in one direction.
 
-    Parameters
-    ----------
-    path : ndarray, shape (n, 6)
-        Joint positions [rad], close to one another.
+    `path` (n, 6): joint positions [rad], close to one another.
 
     """
 
@@ -87,18 +84,11 @@ class ClosedLoop(StreamedLoop):
     """
     One closed-loop motion along its roll-out to the goal.
 
-    Parameters
-    ----------
-    method : str
-        One of `line_follower.METHODS`.
-    limits : Limits
-        Kept by every segment, its stopping ramp included.
-    p_tool_tcp : ndarray, shape (3,)
-        The TCP in tool0 [m].
-    path : ndarray, shape (n, 6)
-        The joints of the roll-out [rad]; the last row is the goal.
-    why_blocked : callable
-        Returns what is in collision at joints (n, 6) [rad], or an empty text.
+    - `method`: one of `line_follower.METHODS`
+    - `limits`: kept by every segment, its stopping ramp included
+    - `p_tool_tcp` (3,): the TCP in tool0 [m]
+    - `path` (n, 6): the joints of the roll-out [rad]; the last row is the goal
+    - `why_blocked`: returns what is in collision at joints (n, 6) [rad], or an empty text
 
     """
 

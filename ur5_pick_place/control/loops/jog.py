@@ -40,23 +40,14 @@ class Jog(StreamedLoop):
     """
     One jog, from its first command until the arm is at rest without one.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        Its gate checks every cycle; its velocity scaling bounds the motion.
-    settings : LoopSettings
-        Of the closed loops: `loop_velocity`, `loop_ahead` and `loop_gap` hold here too.
-    command : Command
-        The first one.
-    is_reduced : callable
-        Returns whether the robot is in reduced mode.
-    clock : callable
-        Returns the steady time [s].
+    - `planner`: its gate checks every cycle; its velocity scaling bounds the motion
+    - `settings`: of the closed loops: `loop_velocity`, `loop_ahead` and `loop_gap` hold here too
+    - `command`: the first one
+    - `is_reduced`: returns whether the robot is in reduced mode
+    - `clock`: returns the steady time [s]
 
-    Attributes
-    ----------
-    slowed_by : str
-        What slows the arm or keeps it at rest, and how far away that is; empty if nothing does.
+    `slowed_by`: what slows the arm or keeps it at rest, and how far away that is; empty if nothing
+    does.
 
     """
 

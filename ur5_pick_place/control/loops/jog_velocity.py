@@ -81,24 +81,13 @@ class JointVelocity:
 
 @dataclass(frozen=True)
 class ToolVelocity:
-    """
-    A command for the tool: the twist of the TCP.
+    """A command for the tool: the twist of the TCP."""
 
-    Attributes
-    ----------
-    twist : ndarray, shape (6,)
-        Linear velocity of the TCP and angular velocity of the tool in the axes of a frame
-        [m/s, rad/s].
-    rotation : ndarray, shape (3, 3)
-        Orientation of that frame in `base`, or in tool0 if `is_on_tool`.
-    is_on_tool : bool
-        Whether the frame turns with the tool.
-
-    """
-
+    # (6,) linear velocity of the TCP and angular velocity of the tool in the axes of a frame [m/s,
+    # rad/s]
     twist: Array
-    rotation: Array
-    is_on_tool: bool = False
+    rotation: Array  # (3, 3) orientation of that frame in `base`, or in tool0 if `is_on_tool`
+    is_on_tool: bool = False  # whether the frame turns with the tool
 
     def __post_init__(self) -> None:
         object.__setattr__(self, 'twist', _of_usable_size(self.twist))
@@ -116,12 +105,8 @@ class JogVelocity:
     """
     The joint velocities of commands, for one arm in its present scene.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        Its scene, its joint limits.
-    limits : Callable
-        Returns the present bounds on joint velocity and on the speed of TCP and elbow.
+    - `planner`: its scene, its joint limits
+    - `limits`: returns the present bounds on joint velocity and on the speed of TCP and elbow
 
     """
 

@@ -59,12 +59,8 @@ class ResolvedRate:
     """
     Damped least squares on the SE(3) logarithm, undamped away from singularities.
 
-    Parameters
-    ----------
-    gain : float
-        K [1/s].
-    length : float
-        How many metres one radian counts when directions are compared.
+    - `gain`: K [1/s]
+    - `length`: how many metres one radian counts when directions are compared
 
     """
 
@@ -111,12 +107,8 @@ class Gradient:
     """
     Steepest descent on the weighted pose error; see the module's docstring.
 
-    Parameters
-    ----------
-    gain : float
-        K [1/s], at most 1 / T where a rate is held for T.
-    length : float
-        l: how many metres one radian counts.
+    - `gain`: K [1/s], at most 1 / T where a rate is held for T
+    - `length`: l, how many metres one radian counts
 
     """
 

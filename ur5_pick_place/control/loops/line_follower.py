@@ -58,26 +58,16 @@ class LineFollower:
     The law's goal moves along the line in front of the TCP, at most the lookahead away, so that
     any law stays near the line. A velocity that exceeds a limit is scaled as a whole.
 
-    Parameters
-    ----------
-    limits : Limits
-        Bounds on joint velocity and on the speed of TCP and elbow.
-    p_tool_tcp : ndarray, shape (3,)
-        The TCP in tool0 [m].
-    q_start : ndarray, shape (6,)
-        [rad]
-    T_goal : ndarray, shape (4, 4)
-        T_base_tool.
+    - `limits`: bounds on joint velocity and on the speed of TCP and elbow
+    - `p_tool_tcp` (3,): the TCP in tool0 [m]
+    - `q_start` (6,) [rad]
+    - `T_goal` (4, 4): T_base_tool
 
-    Attributes
-    ----------
-    length, remaining : float
-        Length of the line, and what remained of it at the last `desired_velocity` [m]; rotation
-        counts `loop_length` metres per radian.
-    lookahead : float
-        Largest distance of the law's goal from the TCP [m].
-    is_off_line : bool
-        Whether the TCP has left the line: it is over 1.5 lookaheads from the law's goal.
+    - `length`, `remaining`: length of the line, and what remained of it at the last
+      `desired_velocity` [m]; rotation counts `loop_length` metres per radian
+    - `lookahead`: largest distance of the law's goal from the TCP [m]
+    - `is_off_line`: whether the TCP has left the line: it is over 1.5 lookaheads from the law's
+      goal
 
     """
 

@@ -18,10 +18,7 @@ class ProgressMonitor:
     """
     Detects that the error no longer falls: keeps its smallest value and the time of it.
 
-    Parameters
-    ----------
-    timeout : float
-        Longest time in which the error does not decrease [s].
+    `timeout`: longest time in which the error does not decrease [s].
 
     """
 

@@ -72,12 +72,8 @@ class State:
     """
     Joint positions, velocities and accelerations.
 
-    Attributes
-    ----------
-    q, qd, qdd : ndarray, shape (6,)
-        [rad, s]
-    motion : ndarray, shape (3, 6)
-        All three, which share its memory.
+    - `q`, `qd`, `qdd` (6,) [rad, s]
+    - `motion` (3, 6): all three, which share its memory
 
     """
 
@@ -203,21 +199,12 @@ class Reference:
     """
     Committed states at whole cycles, past and future, and the stopping ramp after the last.
 
-    Parameters
-    ----------
-    q : ndarray, shape (6,)
-        Joints at which the arm rests [rad].
-    limits : Limits
-        Kept by the ramp.
+    - `q` (6,): joints at which the arm rests [rad]
+    - `limits`: kept by the ramp
 
-    Attributes
-    ----------
-    limits : Limits
-        Kept by the motion before the ramp.
-    time : float
-        Time of the robot's controller, in scaled time [s].
-    q : ndarray, shape (6,)
-        Joints at that time [rad].
+    - `limits`: kept by the motion before the ramp
+    - `time`: time of the robot's controller, in scaled time [s]
+    - `q` (6,): joints at that time [rad]
 
     """
 

@@ -40,19 +40,11 @@ def roll_out(
     """
     Return the motion of a closed loop on an ideal arm, which follows its reference exactly.
 
-    Parameters
-    ----------
-    method : str
-        One of `line_follower.METHODS`.
-    limits : Limits
-        The motion keeps a margin to them, which its stopping ramp needs.
-    model, p_tool_tcp, q_start, T_goal, settings
-        As for `LineFollower`.
+    - `method`: one of `line_follower.METHODS`
+    - `limits`: the motion keeps a margin to them, which its stopping ramp needs
+    - `model`, `p_tool_tcp`, `q_start`, `T_goal`, `settings`: as for `LineFollower`
 
-    Raises
-    ------
-    IncompletePath
-        The law does not reach the goal; names how far it gets and the cause.
+    Raises `IncompletePath`: the law does not reach the goal; names how far it gets and the cause.
 
     """
     limits, progress = gentle_limits(limits), ProgressMonitor(settings.loop_patience)
@@ -115,12 +107,8 @@ def plan_roll_out(
     """
     Return the gated roll-out of a closed loop from joints (6,) [rad] to T_base_tool (4, 4).
 
-    Raises
-    ------
-    IncompletePath
-        The law does not reach the goal, or collides; names how far it gets and the cause.
-    PlanningError
-        The gate refuses the roll-out for another reason.
+    Raises `IncompletePath`: the law does not reach the goal, or collides; names how far it gets
+    and the cause. `PlanningError`: the gate refuses the roll-out for another reason.
 
     """
     rollout = roll_out(
@@ -145,12 +133,7 @@ def loop_of(
     """
     Return the closed loop of a roll-out, no faster than the gate has measured on it.
 
-    Raises
-    ------
-    InvalidInput
-        The method is unknown.
-    GateRefusal
-        The method would move differently.
+    Raises `InvalidInput`: the method is unknown. `GateRefusal`: the method would move differently.
 
     """
     limits = limits_used(report, planner.limits)

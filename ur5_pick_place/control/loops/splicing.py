@@ -29,12 +29,8 @@ def next_segment(
     """
     Return the trajectory to send for a segment, and its stamp [s]; 0 = without a stamp.
 
-    Parameters
-    ----------
-    arrival : float
-        Stamp of its expected arrival in the controller [s].
-    splices : bool
-        Whether the controller starts a trajectory with a past stamp at its first point.
+    - `arrival`: stamp of its expected arrival in the controller [s]
+    - `splices`: whether the controller starts a trajectory with a past stamp at its first point
 
     """
     scaling = segment.speed_scaling
@@ -54,12 +50,8 @@ def gap_form(
     before its stamp, a period late, before all new ones. Between two of them any future stamp is
     right whichever cycle takes the message, if the new motion begins in the past.
 
-    Parameters
-    ----------
-    points : ndarray, shape (n,)
-        When the controller passes the points of the running motion [s].
-    arrival, period : float
-        Of the earliest cycle that may take the message, and of a cycle [s].
+    - `points` (n,): when the controller passes the points of the running motion [s]
+    - `arrival`, `period`: of the earliest cycle that may take the message, and of a cycle [s]
 
     """
     later = points[points > arrival + _EARLY * period]

@@ -20,14 +20,9 @@ def check_replaces_trajectories(replaces: bool, what: str, advice: str) -> None:
     """
     Raise `ExecutionError` unless the controller replaces a trajectory by a later one.
 
-    Parameters
-    ----------
-    replaces : bool
-        Whether it does.
-    what : str
-        What needs it, for the error.
-    advice : str
-        How the advice begins, before "start driver and nodes with another controller".
+    - `replaces`: whether it does
+    - `what`: what needs it, for the error
+    - `advice`: how the advice begins, before "start driver and nodes with another controller"
 
     """
     if not replaces:
@@ -42,21 +37,13 @@ class Stream:
     """
     A running closed loop or jog.
 
-    Parameters
-    ----------
-    trajectory : Trajectory or None
-        The roll-out of a closed loop; a jog, which has none, checks its path itself.
-    on_end : callable
-        Called at the end: done if the joints have reached the goal.
-    stall_time : float
-        How long the arm may be at rest while the loop continues [s].
+    - `trajectory`: the roll-out of a closed loop; a jog, which has none, checks its path itself
+    - `on_end`: called at the end: done if the joints have reached the goal
+    - `stall_time`: how long the arm may be at rest while the loop continues [s]
 
-    Attributes
-    ----------
-    is_wanted_stop : bool
-        Whether a stop was requested; the reason that the loop gives is then not latched.
-    ended : Outcome or None
-        How it ended, while the arm is not at rest yet; nothing more is sent.
+    - `is_wanted_stop`: whether a stop was requested; the reason that the loop gives is then not
+      latched
+    - `ended`: how it ended, while the arm is not at rest yet; nothing more is sent
 
     """
 

@@ -20,24 +20,11 @@ AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 
 @dataclass(frozen=True)
 class TrajectorySegment:
-    """
-    The part of a reference that comes next, for the controller to join at its speed scaling.
+    """The part of a reference that comes next, for the controller to join at its speed scaling."""
 
-    Attributes
-    ----------
-    trajectory : Trajectory
-        In scaled time, as the controller slows it down.
-    age : float
-        Time in the trajectory at the stamp [s].
-    stamp : float
-        Of the joints that it continues [s].
-    speed_scaling : float
-
-    """
-
-    trajectory: Trajectory
-    age: float
-    stamp: float
+    trajectory: Trajectory  # in scaled time, as the controller slows it down
+    age: float  # time in the trajectory at the stamp [s]
+    stamp: float  # of the joints that it continues [s]
     speed_scaling: float
 
 
@@ -45,12 +32,8 @@ class StreamedLoop(ABC):
     """
     A reference that grows with each message of the joints.
 
-    Attributes
-    ----------
-    stop_reason : str
-        Why it stops; empty while it goes on.
-    outcome : Outcome or None
-        None while moving.
+    - `stop_reason`: why it stops; empty while it goes on
+    - `outcome`: None while moving
 
     """
 
@@ -124,4 +107,4 @@ class StreamedLoop(ABC):
 
     @abstractmethod
     def _ended(self, is_still: bool, is_waiting: bool, q: Array) -> Outcome | None:
-        """Return how it ended, with the arm at rest, if it has; the reference may be still, or wait."""
+        """Return how it ended, now that the arm is at rest; None if it goes on."""

@@ -271,10 +271,7 @@ class ActionGripper(Gripper):
         """
         Return whether the goal that was sent has ended as it should.
 
-        Raises
-        ------
-        ExecutionError
-            It has ended otherwise, its server has gone, or it takes too long.
+        Raises `ExecutionError`: it has ended otherwise, its server has gone, or it takes too long.
 
         """
         if self._target is None:

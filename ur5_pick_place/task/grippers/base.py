@@ -45,21 +45,13 @@ class Gripper(ABC):
     A kind of gripper is a class with this interface and `settings_type`; the parameter `gripper`
     names it (`registry`).
 
-    Parameters
-    ----------
-    settings : GripperSettings
-        Of the class's `settings_type`.
-    voltage : int or None
-        Supply that the gripper needs [V]; None if not configured.
+    - `settings`: of the class's `settings_type`
+    - `voltage`: supply that the gripper needs [V]; None if not configured
 
-    Attributes
-    ----------
-    fingers_done_at : float
-        When the gripper should have opened or closed [s].
-    is_grip_known : bool
-        Whether it has shown, since it was last commanded, that a part is gripped or released: the
-        payload may then be set, while the fingers may still move. Never set by a kind that cannot
-        tell; the payload then waits for its own stage.
+    - `fingers_done_at`: when the gripper should have opened or closed [s]
+    - `is_grip_known`: whether it has shown, since it was last commanded, that a part is gripped or
+      released: the payload may then be set, while the fingers may still move. Never set by a kind
+      that cannot tell; the payload then waits for its own stage.
 
     """
 
@@ -90,12 +82,9 @@ class Gripper(ABC):
         """
         Command opening, and wait until the command is confirmed.
 
-        Parameters
-        ----------
-        is_holding : bool
-            Whether a part is held, which is released.
-        is_moving : bool
-            Whether the arm moves next, without `await_fingers`; the gripper is then empty.
+        - `is_holding`: whether a part is held, which is released
+        - `is_moving`: whether the arm moves next, without `await_fingers`; the gripper is then
+          empty
 
         """
 
@@ -108,12 +97,8 @@ class Gripper(ABC):
         """
         Wait until the closed gripper is known to hold a part.
 
-        Raises
-        ------
-        MissedGrasp
-            It closed on nothing.
-        ExecutionError
-            It cannot be known, though it should be.
+        Raises `MissedGrasp`: it closed on nothing. `ExecutionError`: it cannot be known, though it
+        should be.
 
         """
 
@@ -177,10 +162,8 @@ class Gripper(ABC):
         """
         Switch the tool supply to its configured voltage and wait for tool_data to show it.
 
-        Raises
-        ------
-        ExecutionError
-            The voltage is not configured, or tool_data does not show it within `pin_timeout`.
+        Raises `ExecutionError`: the voltage is not configured, or tool_data does not show it
+        within `pin_timeout`.
 
         """
         wanted, timeout = self.voltage, self.settings.pin_timeout

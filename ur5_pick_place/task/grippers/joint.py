@@ -16,13 +16,9 @@ class GripperJoint:
     """
     Follows a gripper's joint; times are of any one clock [s].
 
-    Parameters
-    ----------
-    tolerance : float
-        `position_tolerance` of the gripper.
-    timeout : float
-        Shortest time without a position after which the joint is silent [s]; longer for a slow
-        joint, and never below 0.5 s.
+    - `tolerance`: `position_tolerance` of the gripper
+    - `timeout`: shortest time without a position after which the joint is silent [s]; longer for a
+      slow joint, and never below 0.5 s
 
     """
 

@@ -47,14 +47,7 @@ class OutputSettings(GripperSettings):
 
 
 class OutputGripper(Gripper):
-    """
-    A gripper on digital outputs; see `Gripper`.
-
-    Parameters
-    ----------
-    voltage : int or None
-
-    """
+    """A gripper on digital outputs; see `Gripper`."""
 
     settings_type = OutputSettings
     closed_on_nothing: ClassVar[str] = 'the gripper closed on nothing'
@@ -114,12 +107,8 @@ class OutputGripper(Gripper):
         """
         Wait until the part-present input shows a part.
 
-        Raises
-        ------
-        MissedGrasp
-            It shows none.
-        ExecutionError
-            It shows one too late, it bounces, or io_states does not contain it.
+        Raises `MissedGrasp`: it shows none. `ExecutionError`: it shows one too late, it bounces,
+        or io_states does not contain it.
 
         """
         yield from self._expect(True)

@@ -25,15 +25,9 @@ def gripper_type(name: str) -> type[Gripper]:
     """
     Return the class of a kind of gripper.
 
-    Parameters
-    ----------
-    name : str
-        A key of `KINDS`, or `module:Class`: a subclass of `Gripper`.
+    `name`: a key of `KINDS`, or `module:Class`: a subclass of `Gripper`.
 
-    Raises
-    ------
-    InvalidInput
-        There is none of that name, or it is no gripper.
+    Raises `InvalidInput`: there is none of that name, or it is no gripper.
 
     """
     if isinstance(name, str) and name in KINDS:
@@ -60,17 +54,10 @@ def check_parameters(name: str, given: Iterable[str]) -> None:
     """
     Check that no parameter is given that belongs to other kinds of gripper only.
 
-    Parameters
-    ----------
-    name : str
-        The kind.
-    given : iterable of str
-        Names of all parameters given, also of unrelated ones.
+    - `name`: the kind
+    - `given`: names of all parameters given, also of unrelated ones
 
-    Raises
-    ------
-    InvalidInput
-        Names the parameter and its kinds.
+    Raises `InvalidInput`: names the parameter and its kinds.
 
     """
     own = _names(gripper_type(name))
