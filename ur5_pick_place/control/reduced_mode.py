@@ -5,8 +5,8 @@ import numpy as np
 
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.loops.stream import Stream
+from ur5_pick_place.control.path_position import first_pass
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus
-from ur5_pick_place.control.stop_trajectory import first_pass
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport

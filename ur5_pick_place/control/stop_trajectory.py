@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicHermiteSpline
 
+from ur5_pick_place.control.path_position import first_pass
 from ur5_pick_place.control.speed_profile import SpeedProfile
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
@@ -37,7 +38,6 @@ _LEAST_GAP = 1e-4  # [s] between a point of the plan and the first one
 _DIGITS = 9
 _SPACING = 0.02  # [s] between points that repeat the trajectory
 _STARTS = tuple(np.geomspace(0.1, 2.0, 14))  # [s] from rest to the speed of the plan
-_EQUALLY_NEAR = 5e-3  # [rad]; how much nearer a later pass must be to count as the present one
 # The gate's margins.
 _SLACK = 1.001
 _JERK_SLACK = 1.05
@@ -328,28 +328,6 @@ def resume_on_path(
         if _is_within(rest, limits) and torque <= 1.0:
             break
     return _slowed(rest, max(_excess(rest, limits), _BETWEEN * torque if torque > 1.0 else 1.0))
-
-
-def first_pass(
-    trajectory: Trajectory,
-    q: Array,
-    within: tuple[float, float],
-    equally_near: float = _EQUALLY_NEAR,
-) -> float:
-    """
-    Return when the path first passes joints `q` (6,), between the times `within` [s].
-
-    A path that retraces itself passes them more than once: of passes that are `equally_near`
-    [rad] the earliest counts.
-
-    """
-    times = trajectory.dense_times(_SPACING / 10)
-    first = min(int(np.searchsorted(times, within[0])), len(times) - 1)
-    times = times[first : max(int(np.searchsorted(times, within[1], side='right')), first + 1)]
-    away = np.linalg.norm(trajectory.sample(times)[0] - q, axis=1)
-    before, after = np.append(np.inf, away[:-1]), np.append(away[1:], np.inf)
-    passes = (away <= before) & (away <= after) & (away <= away.min() + equally_near)
-    return float(times[passes.argmax()])
 
 
 def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:

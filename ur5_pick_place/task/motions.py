@@ -11,6 +11,7 @@ import numpy as np
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import plan_roll_out
+from ur5_pick_place.control.path_position import PathTracker
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
@@ -122,20 +123,13 @@ class PlannedStage:
 
 
 class StageTracker:
-    """
-    Finds where in its motion the arm is, and which move it follows, from its joints alone.
-
-    Calls must follow the motion. A path that retraces itself passes the same joints more than
-    once: of about equally near samples the earliest counts.
-
-    """
+    """Finds where in its motion the arm is, and which move it follows; calls follow the motion."""
 
     def __init__(self, planned: PlannedStage) -> None:
         trajectory = planned.moved.trajectory
         self._passes = planned.passes
         self._t = np.arange(0.0, trajectory.duration + _SAMPLE_STEP, _SAMPLE_STEP)
-        self._q = trajectory.sample(self._t)[0]
-        self._i = 0
+        self._path = PathTracker(trajectory.sample(self._t)[0], _LOOKAHEAD, _EQUALLY_NEAR)
 
     def stage_at(self, q: Array) -> int:
         """Return the index of the move at joints (6,) [rad]."""
@@ -143,10 +137,8 @@ class StageTracker:
 
     def within(self, q: Array) -> tuple[float, float]:
         """Return the times of the motion [s] between which the arm is at joints (6,) [rad]."""
-        ahead = self._q[self._i : self._i + _LOOKAHEAD]
-        away = np.abs(ahead - q).max(axis=1)
-        self._i += int((away <= away.min() + _EQUALLY_NEAR).argmax())
-        t = float(self._t[self._i])
+        self._path.advance(q)
+        t = float(self._t[self._path.index])
         return t, t + _LOOKAHEAD * _SAMPLE_STEP
 
 

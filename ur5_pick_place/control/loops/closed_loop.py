@@ -25,34 +25,13 @@ from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.loops.streamed_loop import NOT_FOLLOWED, StreamedLoop
+from ur5_pick_place.control.path_position import PathTracker
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import Limits
 
 _SEARCH_SAMPLES = 100  # path samples searched for the nearest one, from the last one on
-
-
-class Corridor:
-    """
-    The corridor around a joint path that is followed in one direction.
-
-    `path` (n, 6): joint positions [rad], close to one another.
-
-    """
-
-    def __init__(self, path: Array) -> None:
-        self._path = path
-        self._at = 0
-
-    def distance(self, q: Array) -> Array:
-        """Return the distance (6,) [rad] of each joint of `q` (6,) from the nearest path point."""
-        away = np.abs(self._path[self._at : self._at + _SEARCH_SAMPLES] - q)
-        nearest = int(away.max(axis=1).argmin())
-        self._at += nearest
-        return np.asarray(away[nearest])
-
-
 _MEMORY = 0.97  # forgetting factor per message
 _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
 # [s]; below full speed the controller may be ahead of the reference, by the delay of a segment and
@@ -107,7 +86,7 @@ class ClosedLoop(StreamedLoop):
         self._law = make_law(method, model, settings)
         self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
         self._why_blocked = why_blocked
-        self._corridor = Corridor(path)
+        self._corridor = PathTracker(path, _SEARCH_SAMPLES)
         self._progress = ProgressMonitor(settings.loop_patience)
         self._settling = ProgressMonitor(_SETTLES * settings.loop_patience)
         self._lag = ServoLag()
@@ -164,7 +143,7 @@ class ClosedLoop(StreamedLoop):
         """Return why the motion must stop; empty if it need not."""
         settings = self._settings
         for what, distance, limit, cause in (
-            ('its roll-out', self._corridor.distance(q), 'loop_corridor', ''),
+            ('its roll-out', self._corridor.advance(q), 'loop_corridor', ''),
             ('its reference', np.abs(q - self.q_planned), 'loop_gap', NOT_FOLLOWED),
         ):
             joint = int(distance.argmax())

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Where on its path an arm is, from its joints alone.
+
+A path that retraces itself passes the same joints more than once: of passes that are about equally
+near the earliest counts, so that nothing after it is left out.
+
+"""
+
+import numpy as np
+
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.paths.trajectory import Trajectory
+
+_STEP = 2e-3  # [s] between samples
+_EQUALLY_NEAR = 5e-3  # [rad]
+
+
+def first_pass(
+    trajectory: Trajectory,
+    q: Array,
+    within: tuple[float, float],
+    equally_near: float = _EQUALLY_NEAR,
+) -> float:
+    """Return when the path first passes joints `q` (6,), between the times `within` [s]."""
+    times = trajectory.dense_times(_STEP)
+    first = min(int(np.searchsorted(times, within[0])), len(times) - 1)
+    times = times[first : max(int(np.searchsorted(times, within[1], side='right')), first + 1)]
+    away = np.linalg.norm(trajectory.sample(times)[0] - q, axis=1)
+    before, after = np.append(np.inf, away[:-1]), np.append(away[1:], np.inf)
+    passes = (away <= before) & (away <= after) & (away <= away.min() + equally_near)
+    return float(times[passes.argmax()])
+
+
+class PathTracker:
+    """
+    Follows an arm along joints (n, 6) of its path [rad], always forwards.
+
+    Of the next `ahead` samples the nearest one counts.
+
+    """
+
+    def __init__(self, path: Array, ahead: int, equally_near: float = 0.0) -> None:
+        self._path, self._ahead, self._equally_near = path, ahead, equally_near
+        self.index = 0
+        """Of the sample at which the arm is."""
+
+    def advance(self, q: Array) -> Array:
+        """Find the sample nearest to joints (6,) [rad]; return each joint's distance from it."""
+        away = np.abs(self._path[self.index : self.index + self._ahead] - q)
+        largest = away.max(axis=1)
+        nearest = int((largest <= largest.min() + self._equally_near).argmax())
+        self.index += nearest
+        return np.asarray(away[nearest])
