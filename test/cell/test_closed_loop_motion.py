@@ -58,8 +58,7 @@ def test_the_goal_is_reached_alike_at_any_servo_lag(method, lag):
         {'slider': 0.5, 'late': 3},
         {'slider': 0.6, 'late': 3, 'lost': 0.3},
         {'slider': 0.3, 'every': 3},
-        {'slider': 0.3, 'every': 3, 'splices': True},
-        pytest.param({'slider': 0.05, 'splices': True}, marks=pytest.mark.drill),
+        pytest.param({'slider': 0.05}, marks=pytest.mark.drill),
     ],
 )
 @pytest.mark.parametrize('lag', [0.0, 0.03])

@@ -156,12 +156,12 @@ def test_a_stop_at_any_slider_steps_neither_ahead_nor_back(slider, mode):
 
 def test_what_arrives_late_is_begun_where_the_motion_is():
     motion = ready_cell().station.planner.ptp(HOME, SWING).trajectory
-    begun = TrajectorySegment(motion, 0.0, 50.0, 1.0)
-    rest, stamp = next_segment(begun, 50.03, splices=True)
+    begun = TrajectorySegment(motion, 0.0, 50.0, 0.4)
+    rest, stamp = next_segment(begun, 50.03)
     times = np.linspace(0.0, rest.duration, 50)
-    np.testing.assert_allclose(rest.sample(times)[0], motion.sample(times + 0.03)[0], atol=1e-6)
+    np.testing.assert_allclose(rest.sample(times)[0], motion.sample(times + 0.012)[0], atol=1e-6)
     assert stamp == 0.0
-    out_of_step, _ = next_segment(begun, 49.0, splices=True)
+    out_of_step, _ = next_segment(begun, 49.0)
     assert out_of_step.duration == motion.duration
 
 

@@ -66,10 +66,9 @@ class Cell:
     The loop hears every so many cycles of the joints, and of these all but a share.
     """
 
-    def __init__(self, q, lag, late=1, lost=0.0, slider=1.0, every=1, unheard=0.0, splices=False):
+    def __init__(self, q, lag, late=1, lost=0.0, slider=1.0, every=1, unheard=0.0):
         self.driver = Driver(World(CellSettings(servo_lag=lag), q))
         self.driver.robot.slider = slider
-        self._splices = self.driver.trajectory[SCALED].splices = splices
         self._late, self._lost, self._every, self._unheard = late, lost, every, unheard
         self._rng = np.random.default_rng(5)
         self._queue = []
@@ -89,7 +88,7 @@ class Cell:
         self.sent += 1
         if self._rng.random() < self._lost:
             return
-        motion, stamp = next_segment(segment, segment.stamp + CYCLE, self._splices)
+        motion, stamp = next_segment(segment, segment.stamp + CYCLE)
         points = [
             Waypoint(round(float(t), 9), *state)
             for t, *state in zip(*vars(motion).values(), strict=False)

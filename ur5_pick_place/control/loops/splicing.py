@@ -23,19 +23,16 @@ _EARLY = 0.05  # of a period; a stamp and the points of a motion are known to ab
 _STAMPED = 0.45  # least speed scaling with a stamp: near 0.5, but no usual slider setting
 
 
-def next_segment(
-    segment: TrajectorySegment, arrival: float, splices: bool = False
-) -> tuple[Trajectory, float]:
+def next_segment(segment: TrajectorySegment, arrival: float) -> tuple[Trajectory, float]:
     """
     Return the trajectory to send for a segment, and its stamp [s]; 0 = without a stamp.
 
-    - `arrival`: stamp of its expected arrival in the controller [s]
-    - `splices`: whether the controller starts a trajectory with a past stamp at its first point
+    `arrival`: stamp of its expected arrival in the controller [s].
 
     """
     scaling = segment.speed_scaling
     wait = min(max(arrival - segment.stamp, 0.0), _LARGEST_AGE)
-    if splices or scaling < _STAMPED:
+    if scaling < _STAMPED:
         return _from(segment.trajectory, segment.age + scaling * wait), 0.0
     return segment.trajectory, segment.stamp - segment.age + (1.0 - scaling) * wait
 
