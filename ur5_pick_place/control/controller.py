@@ -96,7 +96,7 @@ class Goal:
     def enter(self, phase: Phase, reason: str = '') -> None:
         """Enter a phase that may follow the present one; a reason is added to those before."""
         assert phase in _NEXT[self.phase], (self.phase, phase)
-        self.phase = phase
+        self.phase, self.pending_stop = phase, ''
         self.stop_reason = '; then '.join(filter(None, (self.stop_reason, reason)))
 
     def settle(self, stamp: float) -> None:

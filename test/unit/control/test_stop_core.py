@@ -325,6 +325,16 @@ def test_a_pause_with_old_joints_waits_for_recent_ones_and_brakes():
     assert not cell.port.cancels and cell.ends == [Outcome.failed('paused')]
 
 
+def test_a_stop_while_a_pause_waits_for_recent_joints_cancels_at_once():
+    cell = moving()
+    cell.silent = True
+    cell.run(0.2)
+    cell.executor.stop('paused', latch=False)
+    assert not cell.port.cancels
+    cell.executor.stop('stop requested', latch=True)
+    assert cell.port.cancels and cell.port.running is None
+
+
 def test_braking_begins_later_by_the_age_of_the_joints():
     cell = moving()
     cell.silent = True
