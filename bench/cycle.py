@@ -15,10 +15,10 @@ from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.cycle.steps import annotate
 from ur5_pick_place.task.motions import CycleMotions, TaskSettings
-from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
-from ur5_pick_place.task.steps import annotate
+from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_from_matrix
 
 _ADEPT_REACH, _ADEPT_BLEND = 0.6, 0.0249  # [m]
 

@@ -10,11 +10,11 @@ from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.task.cycle.pattern import PatternSettings
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Carry, RunMotion, SetOutput, SetPayload
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan import CyclePlanner
 
 

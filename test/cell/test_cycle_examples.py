@@ -19,8 +19,8 @@ from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
-from ur5_pick_place.task.cycle import load_cycle
-from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.places.poses import TaughtPose, numbers_from_matrix
 
 CONFIG = Path(__file__).parents[2] / 'config'
 

@@ -12,12 +12,12 @@ from obedient_robot import cycle_planner as cycle_planner
 from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Job, RunMotion
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan import CyclePlanner
-from ur5_pick_place.task.stages import Stage
 
 START, TARGET = Spot(0.45, -0.2, 0.0), Spot(0.4, 0.25, 30.0)
 

@@ -8,7 +8,7 @@ import pytest
 
 from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import Spot
-from ur5_pick_place.task.pattern import PatternProgress
+from ur5_pick_place.task.cycle.pattern import PatternProgress
 
 FEEDER, PALLET = Spot(0.4, -0.2, 0.0), Spot(0.36, 0.1, 0.0)
 PITCH = (0.06, 0.09, 0.0452)  # the cube's 45 mm; the open gripper is 118 mm wide along y

@@ -24,7 +24,7 @@ from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
 from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor  # noqa: E402
-from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
+from ur5_pick_place.task.places.file import PosesFile  # noqa: E402
 
 CONFIG = Path(__file__).parents[2] / 'config'
 PLACES = 'places: {home: , part: {from_frame: part_0}, target: , tray: }\n'

@@ -11,7 +11,7 @@ pytest.importorskip('rclpy')
 from ur5_pick_place.errors import InvalidInput, UnknownFrame
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, make_transform
 from ur5_pick_place.nodes.tf.frame_places import FramePlaces
-from ur5_pick_place.task.cycle import PlaceSettings
+from ur5_pick_place.task.cycle.file import PlaceSettings
 
 NOW = 100.0  # [s]
 

@@ -29,7 +29,7 @@ from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
 from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner  # noqa: E402
 from ur5_pick_place.settings import Settings, setting  # noqa: E402
 from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS  # noqa: E402
-from ur5_pick_place.task.poses import TaughtPose  # noqa: E402
+from ur5_pick_place.task.places.poses import TaughtPose  # noqa: E402
 
 CONFIG = Path(__file__).parents[2] / 'config'
 FILES = {

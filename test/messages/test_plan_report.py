@@ -10,9 +10,9 @@ from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.cycle.pattern import PatternSettings
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows, report_text
 

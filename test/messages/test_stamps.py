@@ -39,7 +39,7 @@ from ur5_pick_place.nodes.pick_place.teaching import Teaching
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
-from ur5_pick_place.task.cycle import PlaceSettings
+from ur5_pick_place.task.cycle.file import PlaceSettings
 
 CONFIG = Path(__file__).parents[2] / 'config'
 BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link from base

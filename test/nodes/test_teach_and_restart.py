@@ -15,7 +15,7 @@ from rcl_interfaces.srv import GetParameters
 from task_client import START, TARGET, TaskClient
 
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.task.poses_file import PosesFile
+from ur5_pick_place.task.places.file import PosesFile
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 

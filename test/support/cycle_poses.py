@@ -7,7 +7,7 @@ import numpy as np
 
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_from_matrix
 
 CONFIG = Path(__file__).parents[2] / 'config'
 MODEL = load_model('ur5')

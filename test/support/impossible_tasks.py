@@ -17,7 +17,7 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan import CyclePlanner
 

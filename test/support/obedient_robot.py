@@ -11,7 +11,7 @@ from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Compute, Observation, RunMotion, SetOutput, SetToolVoltage

@@ -5,7 +5,7 @@ import numpy as np
 
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.kinematics.transforms import make_transform
-from ur5_pick_place.task.poses import (
+from ur5_pick_place.task.places.poses import (
     Provenance,
     TaughtPose,
     matrix_from_numbers,

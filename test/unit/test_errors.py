@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput, fixed, one_line, quoted
-from ur5_pick_place.task.cycle import PlaceSettings
+from ur5_pick_place.task.cycle.file import PlaceSettings
 
 
 @pytest.mark.parametrize('text', ['', 'plain', 'Größe 1 µm', "it's {here}", 'back\\slash'])

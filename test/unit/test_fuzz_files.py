@@ -33,13 +33,13 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.physics.world import CellSettings
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.cycle.pattern import PatternSettings
+from ur5_pick_place.task.cycle.steps import annotate, blended_groups
 from ur5_pick_place.task.grippers.digital import DigitalSettings
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
-from ur5_pick_place.task.poses import converted
-from ur5_pick_place.task.poses_file import PosesFile
-from ur5_pick_place.task.steps import annotate, blended_groups
+from ur5_pick_place.task.places.file import PosesFile
+from ur5_pick_place.task.places.poses import converted
 
 CONFIG = Path(__file__).parents[2] / 'config'
 KINDS = (

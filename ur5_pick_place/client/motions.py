@@ -14,7 +14,7 @@ from ur5_pick_place.client.link import PLANNER
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.nodes.messages.conversions import numbers_to_matrix
-from ur5_pick_place.task.place_names import HOME
+from ur5_pick_place.task.places.names import HOME
 
 _LISTENER = 2.0  # [s] for a topic's subscriber to be discovered
 _LONGEST_JOG = 60.0  # [s]

@@ -33,7 +33,7 @@ from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 from ur5_pick_place.task.events import read_event
-from ur5_pick_place.task.place_names import HOME
+from ur5_pick_place.task.places.names import HOME
 
 TASK, PLANNER, SIM_DRIVER = 'pick_place', 'trajectory_planner', 'sim_driver'
 _NODES = (PLANNER, TASK)

@@ -7,9 +7,9 @@ from itertools import groupby
 from pathlib import Path
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.cycle import Cycle, load_cycle
-from ur5_pick_place.task.place_names import taught_place
-from ur5_pick_place.task.stages import WAITS_AND_PINS, Stage
+from ur5_pick_place.task.cycle.file import Cycle, load_cycle
+from ur5_pick_place.task.cycle.stages import WAITS_AND_PINS, Stage
+from ur5_pick_place.task.places.names import taught_place
 from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # special characters of Mermaid

@@ -22,13 +22,13 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.sim.physics.cell import MAX_PARTS
 from ur5_pick_place.task import events
-from ur5_pick_place.task.cycle import Cycle, load_cycle
+from ur5_pick_place.task.cycle.file import Cycle, load_cycle
+from ur5_pick_place.task.cycle.pattern import PatternSettings, poses_by_cycle
+from ur5_pick_place.task.cycle.stages import WAIT_INPUT, Stage
+from ur5_pick_place.task.cycle.steps import annotate, transfers
 from ur5_pick_place.task.grippers.registry import gripper_type
-from ur5_pick_place.task.pattern import PatternSettings, poses_by_cycle
-from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, TARGET
-from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
-from ur5_pick_place.task.stages import WAIT_INPUT, Stage
-from ur5_pick_place.task.steps import annotate, transfers
+from ur5_pick_place.task.places.names import DEFAULT_PLACES, HOME, TARGET
+from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_from_matrix
 
 DEFAULT_CYCLE = 'cycle.yaml'
 _PITCH = (0.06, 0.09, 0.0452)  # [m] of a pattern of cubes

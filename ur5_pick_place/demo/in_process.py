@@ -48,12 +48,12 @@ from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import ContactSettings, Program
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.cycle.pattern import PatternSettings
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.grippers.registry import gripper_type
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
-from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.places.poses import TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.station import Station, StationSettings
 
 _WATCH_EVERY = 0.016  # [s], as in the nodes

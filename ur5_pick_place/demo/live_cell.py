@@ -37,9 +37,9 @@ from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE
-from ur5_pick_place.task.place_names import HOME
-from ur5_pick_place.task.poses import TaughtPose, coincide
-from ur5_pick_place.task.poses_file import PosesFile
+from ur5_pick_place.task.places.file import PosesFile
+from ur5_pick_place.task.places.names import HOME
+from ur5_pick_place.task.places.poses import TaughtPose, coincide
 from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
 
 _COCKPIT = 'cockpit'

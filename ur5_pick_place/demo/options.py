@@ -27,7 +27,7 @@ from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.physics.cell import PART_SIZE
-from ur5_pick_place.task.cycle import Cycle
+from ur5_pick_place.task.cycle.file import Cycle
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, number_within, seed_number
 

@@ -19,14 +19,14 @@ from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
+from ur5_pick_place.task.cycle.pattern import PATTERNED
+from ur5_pick_place.task.cycle.steps import first_grip
 from ur5_pick_place.task.grippers.signals import Stable
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
-from ur5_pick_place.task.pattern import PATTERNED
+from ur5_pick_place.task.places.poses import TaughtPose
 from ur5_pick_place.task.plan import SAME_POSE_IN_VAIN, CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
-from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.run import CycleRun, Emit
-from ur5_pick_place.task.steps import first_grip
 
 Poses = Mapping[str, TaughtPose]
 

@@ -23,10 +23,10 @@ from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Tool
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.place_names import HOME, is_above, taught_place
-from ur5_pick_place.task.poses import TaughtPose
-from ur5_pick_place.task.stages import Stage
-from ur5_pick_place.task.steps import Step, blended_groups
+from ur5_pick_place.task.cycle.stages import Stage
+from ur5_pick_place.task.cycle.steps import Step, blended_groups
+from ur5_pick_place.task.places.names import HOME, is_above, taught_place
+from ur5_pick_place.task.places.poses import TaughtPose
 
 IK = 'ik'
 """The method that sends whole trajectories; the others are closed loops."""

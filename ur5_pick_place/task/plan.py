@@ -24,8 +24,7 @@ from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
 from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.planning.timing.ptp import concatenate
-from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
-from ur5_pick_place.task.pattern import (
+from ur5_pick_place.task.cycle.pattern import (
     PATTERNED,
     PatternSettings,
     PlacedPart,
@@ -35,12 +34,13 @@ from ur5_pick_place.task.pattern import (
     poses_by_cycle,
     shared_spots,
 )
-from ur5_pick_place.task.place_names import HOME, is_part_place, taught_place
-from ur5_pick_place.task.places import CyclePlaces
-from ur5_pick_place.task.poses import Provenance, TaughtPose, coincide, converted
-from ur5_pick_place.task.retract import retract_from_place
-from ur5_pick_place.task.stages import Stage
-from ur5_pick_place.task.steps import annotate, blended_groups, transfers
+from ur5_pick_place.task.cycle.stages import Stage
+from ur5_pick_place.task.cycle.steps import annotate, blended_groups, transfers
+from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
+from ur5_pick_place.task.places.check import CyclePlaces
+from ur5_pick_place.task.places.names import HOME, is_part_place, taught_place
+from ur5_pick_place.task.places.poses import Provenance, TaughtPose, coincide, converted
+from ur5_pick_place.task.places.retract import retract_from_place
 
 _STEP = 0.02  # [s] between samples of a planned motion; the collision check sweeps between them
 

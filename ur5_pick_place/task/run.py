@@ -11,6 +11,9 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task import events
+from ur5_pick_place.task.cycle.pattern import PatternProgress
+from ur5_pick_place.task.cycle.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
+from ur5_pick_place.task.cycle.steps import Step
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
     OBSERVE_NOW,
@@ -24,12 +27,9 @@ from ur5_pick_place.task.job import (
     watched,
 )
 from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
-from ur5_pick_place.task.pattern import PatternProgress
 from ur5_pick_place.task.payload import RobotPayload
-from ur5_pick_place.task.place_names import HOME
+from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
-from ur5_pick_place.task.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
-from ur5_pick_place.task.steps import Step
 from ur5_pick_place.task.waits import Outputs, Wait
 
 Emit = Callable[..., Any]

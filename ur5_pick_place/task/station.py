@@ -11,14 +11,14 @@ from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.task.cycle.pattern import PatternSettings
+from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.grippers.base import Gripper
 from ur5_pick_place.task.machine import Machine, Port
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
+from ur5_pick_place.task.places.poses import Provenance, numbers_from_matrix
 from ur5_pick_place.task.plan import CyclePlanner
-from ur5_pick_place.task.poses import Provenance, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun, Emit
-from ur5_pick_place.task.stages import Stage
 from ur5_pick_place.task.waits import Outputs
 
 

@@ -4,8 +4,8 @@
 from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.task.cycle.stages import WAIT, Stage
 from ur5_pick_place.task.job import Observation, SetOutput, Steps, perform
-from ur5_pick_place.task.stages import WAIT, Stage
 
 _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 

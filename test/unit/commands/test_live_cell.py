@@ -23,7 +23,7 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
     tool_down,
 )
-from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_from_matrix
 
 
 @pytest.fixture(autouse=True)

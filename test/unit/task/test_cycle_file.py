@@ -10,9 +10,9 @@ from taught_poses import by_pose
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.task.cycle import Stage, load_cycle
-from ur5_pick_place.task.pattern import others
-from ur5_pick_place.task.steps import Transfer, annotate, first_grip, transfers
+from ur5_pick_place.task.cycle.file import Stage, load_cycle
+from ur5_pick_place.task.cycle.pattern import others
+from ur5_pick_place.task.cycle.steps import Transfer, annotate, first_grip, transfers
 
 CONFIG = Path(__file__).parents[3] / 'config'
 EXAMPLES = sorted(CONFIG.glob('cycle*.yaml'))

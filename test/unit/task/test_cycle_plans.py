@@ -21,14 +21,14 @@ from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
 from ur5_pick_place.planning.paths.follow import JointPath, follow
 from ur5_pick_place.planning.scene.scene import Box, Part, Tool
-from ur5_pick_place.task.cycle import Stage, load_cycle
+from ur5_pick_place.task.cycle.file import Stage, load_cycle
+from ur5_pick_place.task.cycle.pattern import PatternSettings, others, poses_by_cycle
+from ur5_pick_place.task.cycle.steps import Transfer
 from ur5_pick_place.task.job import Carry, Job
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings, others, poses_by_cycle
+from ur5_pick_place.task.places.poses import numbers_from_matrix
+from ur5_pick_place.task.places.retract import retract_from_place
 from ur5_pick_place.task.plan import CyclePlanner
-from ur5_pick_place.task.poses import numbers_from_matrix
-from ur5_pick_place.task.retract import retract_from_place
-from ur5_pick_place.task.steps import Transfer
 
 
 def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_planner):

@@ -5,7 +5,7 @@ import pytest
 from cycle_texts import GOOD, GRIPPER
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
 
 # What is replaced in GOOD by what, the line of the error, and what it names.
 MALFORMED = [

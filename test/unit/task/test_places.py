@@ -17,10 +17,10 @@ from ur5_pick_place.planning import planner as planner_module
 from ur5_pick_place.planning.joint_goals import check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.task.cycle.steps import annotate
 from ur5_pick_place.task.job import Observation
 from ur5_pick_place.task.machine import Machine
-from ur5_pick_place.task.places import visits
-from ur5_pick_place.task.steps import annotate
+from ur5_pick_place.task.places.check import visits
 
 
 @pytest.fixture

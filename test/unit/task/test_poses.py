@@ -21,8 +21,8 @@ from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, load_model
 from ur5_pick_place.kinematics.transforms import exp_se3, make_transform, tool_down
-from ur5_pick_place.task.poses import changes, converted, is_same, numbers_from_matrix
-from ur5_pick_place.task.poses_file import PosesFile
+from ur5_pick_place.task.places.file import PosesFile
+from ur5_pick_place.task.places.poses import changes, converted, is_same, numbers_from_matrix
 
 LONG_TOOL = make_transform(np.diag([-1.0, -1.0, 1.0]), [0.01, 0.0, 0.2])
 

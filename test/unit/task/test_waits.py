@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.outcome import DONE
+from ur5_pick_place.task.cycle.stages import Stage
+from ur5_pick_place.task.cycle.steps import annotate
 from ur5_pick_place.task.job import Job, Observation, SetOutput
 from ur5_pick_place.task.motions import PlannedStage
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.run import CycleRun
-from ur5_pick_place.task.stages import Stage
-from ur5_pick_place.task.steps import annotate
 from ur5_pick_place.task.waits import Outputs
 
 TICK = 0.008  # [s]

@@ -16,9 +16,9 @@ from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
-from ur5_pick_place.task.place_names import is_part_place
+from ur5_pick_place.task.places.names import is_part_place
+from ur5_pick_place.task.places.poses import TaughtPose
 from ur5_pick_place.task.plan import CyclePlan
-from ur5_pick_place.task.poses import TaughtPose
 
 GHOSTS = 'plan_ghosts'
 """Namespace of the arm's postures along a plan."""

@@ -65,12 +65,12 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task import events
-from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.cycle.pattern import PatternSettings
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import PLANNER_GONE, RUN
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.station import Station, StationSettings
 

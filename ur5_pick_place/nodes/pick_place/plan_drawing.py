@@ -11,8 +11,8 @@ from ur5_pick_place.nodes.messages import markers
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.task.places.poses import TaughtPose
 from ur5_pick_place.task.plan import CyclePlan
-from ur5_pick_place.task.poses import TaughtPose
 
 
 class PlanDrawing:

@@ -26,7 +26,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.messages.markers import place_arrow
-from ur5_pick_place.task.pattern import PATTERNED
+from ur5_pick_place.task.cycle.pattern import PATTERNED
 
 TOPIC = '~/teach_markers'
 

@@ -25,9 +25,10 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.tf.frame_places import FramePlaces
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.task.cycle import PlaceSettings
-from ur5_pick_place.task.place_names import HOME
-from ur5_pick_place.task.poses import (
+from ur5_pick_place.task.cycle.file import PlaceSettings
+from ur5_pick_place.task.places.file import PosesFile
+from ur5_pick_place.task.places.names import HOME
+from ur5_pick_place.task.places.poses import (
     Provenance,
     TaughtPose,
     changes,
@@ -35,7 +36,6 @@ from ur5_pick_place.task.poses import (
     is_same,
     numbers_from_matrix,
 )
-from ur5_pick_place.task.poses_file import PosesFile
 
 
 def stamp_text(stamp: Time) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput, UnknownFrame
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, tool_down
 from ur5_pick_place.nodes.tf.frames import Frames
-from ur5_pick_place.task.cycle import PlaceSettings
+from ur5_pick_place.task.cycle.file import PlaceSettings
 
 _SAMPLES = 10  # that are compared within max_age
 _MAX_TURN = math.radians(10.0)  # that a frame may turn meanwhile

@@ -11,10 +11,10 @@ from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.task.cycle.stages import Stage
+from ur5_pick_place.task.cycle.steps import annotate
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings, chain_of_tcp
-from ur5_pick_place.task.place_names import above
-from ur5_pick_place.task.stages import Stage
-from ur5_pick_place.task.steps import annotate
+from ur5_pick_place.task.places.names import above
 
 _MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motion of its own
 

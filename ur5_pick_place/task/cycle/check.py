@@ -5,9 +5,9 @@ from collections.abc import Collection, Sequence
 from itertools import accumulate
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.place_names import above, is_part_place, near_miss, taught_place
-from ur5_pick_place.task.stages import SET_OUTPUT, Stage
-from ur5_pick_place.task.steps import Hand
+from ur5_pick_place.task.cycle.stages import SET_OUTPUT, Stage
+from ur5_pick_place.task.cycle.steps import Hand
+from ur5_pick_place.task.places.names import above, is_part_place, near_miss, taught_place
 
 
 def check_cycle(

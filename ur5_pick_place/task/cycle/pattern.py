@@ -24,9 +24,9 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.scene.scene import Part
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.place_names import START, TARGET, is_part_place, taught_place
-from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
-from ur5_pick_place.task.steps import Transfer
+from ur5_pick_place.task.cycle.steps import Transfer
+from ur5_pick_place.task.places.names import START, TARGET, is_part_place, taught_place
+from ur5_pick_place.task.places.poses import TaughtPose, numbers_from_matrix
 
 MAX_CYCLES = 1000
 PATTERNED = START, TARGET

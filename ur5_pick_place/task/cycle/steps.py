@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ur5_pick_place.task.place_names import TARGET, is_part_place
-from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.cycle.stages import Stage
+from ur5_pick_place.task.places.names import TARGET, is_part_place
 
 
 @dataclass(frozen=True)

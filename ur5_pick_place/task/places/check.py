@@ -13,10 +13,10 @@ from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.joint_goals import PlaceReport, check_joints_at_rest, check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.task.cycle.steps import Step
 from ur5_pick_place.task.motions import T_base_tool, TaskSettings
-from ur5_pick_place.task.place_names import HOME, is_above, taught_place
-from ur5_pick_place.task.poses import TaughtPose
-from ur5_pick_place.task.steps import Step
+from ur5_pick_place.task.places.names import HOME, is_above, taught_place
+from ur5_pick_place.task.places.poses import TaughtPose
 
 Poses = Mapping[str, TaughtPose]
 

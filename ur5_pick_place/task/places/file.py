@@ -17,8 +17,8 @@ from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes, write
 from ur5_pick_place.errors import ExecutionError, InvalidInput, quoted
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES
 from ur5_pick_place.settings import REQUIRED, Settings, setting
-from ur5_pick_place.task.place_names import HOME, check_name
-from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.places.names import HOME, check_name
+from ur5_pick_place.task.places.poses import TaughtPose
 
 _FORMAT = 1
 _FRAME = 'base'  # of every pose

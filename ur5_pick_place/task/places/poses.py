@@ -11,7 +11,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 from ur5_pick_place.settings import REQUIRED, Settings, setting
-from ur5_pick_place.task.place_names import HOME
+from ur5_pick_place.task.places.names import HOME
 
 _ROUNDING = 1e-6  # [m], and of the entries of a rotation matrix
 _SAME_PLACE, _SAME_TURN = 1e-3, 0.02  # [m], [rad]
