@@ -170,6 +170,30 @@ def silent_io(limit: float) -> str:
     return f'io_states silent for more than {limit} s: check the driver and the link to the robot'
 
 
+class _Strand:
+    """Steps that run beside others, and get the replies to their own commands alone."""
+
+    def __init__(self, steps: Steps[Any]) -> None:
+        self.steps, self.is_done = steps, False
+        self.command: Command | None = None
+        self.result: Any = None
+        self._is_started = False
+
+    def issues(self, seen: Observation) -> bool:
+        """Give the steps an observation; return whether they issue a command."""
+        seen = seen.with_reply(seen.reply_to(self.command))
+        try:
+            command = self.steps.send(seen) if self._is_started else next(self.steps)
+            self._is_started = True
+            while isinstance(command, Observe):
+                command = self.steps.send(seen)
+        except StopIteration as end_of_steps:
+            self.is_done, self.result = True, end_of_steps.value
+            return False
+        self.command = command or self.command
+        return command is not None
+
+
 class Job:
     """Runs steps, one tick at a time."""
 
@@ -178,9 +202,7 @@ class Job:
         self.is_done = False
         self.error = ''
         """Why the job ended before its last step; empty if it did not."""
-        self._steps = steps
-        self._is_started = False
-        self._command: Command | None = None  # the latest
+        self._strand = _Strand(steps)
         self._replies: tuple[tuple[Command, Outcome], ...] = ()
 
     def answer(self, command: Command, reply: Outcome) -> None:
@@ -198,25 +220,14 @@ class Job:
             self.abandon(seen.stop_reason)
         if self.is_done:
             return None
-        seen = replace(seen, replies=self._replies)
-        if seen.reply is None:
-            seen = seen.with_reply(seen.reply_to(self._command))
-        elif self._command:
-            seen = replace(seen, replies=((self._command, seen.reply),))
+        strand, replies = self._strand, self._replies
+        if seen.reply is not None and strand.command is not None:
+            replies = ((strand.command, seen.reply),)
         try:
-            if self._is_started:
-                command = self._steps.send(seen)
-            else:
-                self._is_started = True
-                command = next(self._steps)
-            while isinstance(command, Observe):
-                command = self._steps.send(seen)
-            if command:
-                self._command = command
-                self._replies = tuple(r for r in self._replies if r[0] is not command)
-            return command
-        except StopIteration:
-            self.is_done = True
+            if strand.issues(replace(seen, replies=replies)):
+                self._replies = tuple(r for r in self._replies if r[0] is not strand.command)
+                return strand.command
+            self.is_done = strand.is_done
         except Ur5PickPlaceError as error:
             self.is_done, self.error = True, str(error)
         except Exception as error:  # of a gripper's own driver: it must not end the node
@@ -226,7 +237,7 @@ class Job:
     def abandon(self, reason: str) -> None:
         """End the job at its present step, with a reason; no step can prevent it."""
         self.is_done, self.error = True, reason
-        end(self._steps)
+        end(self._strand.steps)
 
 
 def end(steps: Steps[Any]) -> None:
@@ -267,30 +278,6 @@ def watched(steps: Steps[None], check: Callable[[Observation], None]) -> Steps[N
         return
     finally:
         end(steps)
-
-
-class _Strand:
-    """Steps that run beside others, and get the replies to their own commands alone."""
-
-    def __init__(self, steps: Steps[Any]) -> None:
-        self.steps, self.is_done = steps, False
-        self.command: Command | None = None
-        self.result: Any = None
-        self._is_started = False
-
-    def issues(self, seen: Observation) -> bool:
-        """Give the steps an observation; return whether they issue a command."""
-        seen = seen.with_reply(seen.reply_to(self.command))
-        try:
-            command = self.steps.send(seen) if self._is_started else next(self.steps)
-            self._is_started = True
-            while isinstance(command, Observe):
-                command = self.steps.send(seen)
-        except StopIteration as end_of_steps:
-            self.is_done, self.result = True, end_of_steps.value
-            return False
-        self.command = command or self.command
-        return command is not None
 
 
 def both(steps: Steps[T], other: Steps[Any]) -> Steps[T]:

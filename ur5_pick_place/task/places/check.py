@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check each place of a cycle separately, before any motion is planned."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -21,28 +20,24 @@ from ur5_pick_place.task.places.poses import TaughtPose
 Poses = Mapping[str, TaughtPose]
 
 
-Visit = tuple[str, bool]
-"""A place, and whether the part is held there."""
+Visit = tuple[str, bool, tuple[Box, ...]]
+"""A place, whether the part is held there, and the parts at other places."""
 
 
-def visits(steps: Iterable[Step]) -> list[Visit]:
+def visits(steps: Sequence[Step], placed_parts: Sequence[tuple[Box, ...]] = ()) -> list[Visit]:
     """
-    Return each place of a cycle, and whether the part is held there.
+    Return each place of a cycle with what is held there, and with the other parts of each step.
 
     Taught places come before those above them, and the empty gripper before the part, because
     their refusals are easier to understand.
 
     """
-    found = [_visit(step) for step in steps if step.after.place]
-    return sorted(dict.fromkeys(found), key=_simplest_first)
-
-
-def _visit(step: Step) -> Visit:
-    return step.after.place, step.after.closed is not None
-
-
-def _simplest_first(visit: tuple[Any, ...]) -> tuple[bool, bool]:
-    return is_above(visit[0]), visit[1]
+    found = [
+        (step.after.place, step.after.closed is not None, boxes)
+        for step, boxes in zip(steps, placed_parts or [()] * len(steps), strict=True)
+        if step.after.place
+    ]
+    return sorted(dict.fromkeys(found), key=lambda visit: (is_above(visit[0]), visit[1]))
 
 
 class CyclePlaces:
@@ -88,7 +83,7 @@ class CyclePlaces:
             for i, poses in enumerate(cycle_poses):
                 checkpoint()
                 cycle = f'cycle {i + 1} of {len(cycle_poses)}, ' if len(cycle_poses) > 1 else ''
-                for place, is_carrying, others in self._visits_among(parts[i]):
+                for place, is_carrying, others in visits(self._steps, parts[i]):
                     pose = poses[taught_place(place)]
                     if (key := (place, pose.pose, is_carrying, others)) in known:
                         continue
@@ -135,7 +130,7 @@ class CyclePlaces:
             self._planners(planner) for planner in (self._planner, self._planner.without_objects())
         )
         warnings: list[str] = []
-        for place, is_carrying in own or [(name, False)]:
+        for place, is_carrying, _ in own or [(name, False, ())]:
             reason = self._check(place, pose, present[is_carrying]).reason
             never = self._check(place, pose, empty[is_carrying]).reason if reason else ''
             if never and place == name:
@@ -143,19 +138,6 @@ class CyclePlaces:
             if reason:
                 warnings.append(f'{place}: {reason}')
         return '; '.join(dict.fromkeys(warnings))
-
-    def _visits_among(
-        self, parts: Sequence[tuple[Box, ...]]
-    ) -> list[tuple[str, bool, tuple[Box, ...]]]:
-        """
-        Return `visits`, each with the parts at other places at that stage.
-
-        `parts` has them by stage, or is empty.
-
-        """
-        by_step = zip(self._steps, parts or [()] * len(self._steps), strict=True)
-        found = [(*_visit(step), boxes) for step, boxes in by_step if step.after.place]
-        return sorted(dict.fromkeys(found), key=_simplest_first)
 
     def _planners(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
         """Return planners for the arm with an empty gripper, and with the part in it."""
