@@ -16,8 +16,8 @@ from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.report.line_figures import MeasuredMove, Trace, trace_of
+from ur5_pick_place.task.cycle.steps import annotate
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
-from ur5_pick_place.task.steps import annotate
 
 _CYCLE_TIMEOUT = 600.0  # [s] simulated time for a cycle
 _REST = 0.5  # [s] for the cube to come to rest

@@ -12,7 +12,7 @@ from ur5_pick_place.demo.spots import Spot, T_tool_grip
 from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.cycle.stages import Stage
 
 _SETTLING = 0.4  # [s] simulated, from the end of the run until the cube is at rest
 _SILENCE = 3.0  # [s] on the wall without a message of the simulator
