@@ -15,7 +15,8 @@ from ur5_pick_place.planning import ways_round
 from ur5_pick_place.planning.planner import MotionPlanner
 
 # The scenes of the tests.
-sys.path.append(str(Path(__file__).resolve().parents[1] / 'test/support'))
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'test/support/robots'))
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'test/support/scenes'))
 
 from impossible_tasks import FAST, TASKS, impossible_task
 from obstacle_scenes import FAMILIES, UR5, Problem, problem

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cell on one machine, our nodes on another: over a bad cable, and over one that is cut."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -19,8 +20,15 @@ pytestmark = [
 
 
 def perform(what: str) -> None:
-    command = [sys.executable, str(Path(__file__).parents[1] / 'support/two_machines.py'), what]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=180.0, check=False)
+    script = Path(__file__).parents[1] / 'support/tools/two_machines.py'
+    ended = subprocess.run(
+        [sys.executable, script, what],
+        env={**os.environ, 'PYTHONPATH': os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=180.0,
+        check=False,
+    )
     assert ended.returncode == 0, ended.stderr
 
 

@@ -101,7 +101,7 @@ def test_without_opengl_there_is_one_warning_and_everything_else_works(
     """`import mujoco` itself fails with some libraries missing; the physics must not."""
     script = f"""
 import logging, sys
-sys.path.insert(0, {str(Path(__file__).parents[2] / 'support')!r})
+sys.path.insert(0, {str(Path(__file__).parents[2] / 'support/tools')!r})
 logging.basicConfig(format='%(levelname)s %(message)s')
 from recordings import lifting_recording
 from ur5_pick_place.sim.physics import world

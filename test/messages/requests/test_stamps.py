@@ -41,7 +41,7 @@ from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 from ur5_pick_place.task.cycle.file import PlaceSettings
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link from base
 MOVED = PICK + [0.25, 0.0, 0.0, 0.0, 0.0, 0.0]  # about 0.1 m further
 

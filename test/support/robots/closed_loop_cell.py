@@ -27,7 +27,7 @@ MODEL = load_model('ur5')
 PLANNER = MotionPlanner(
     MODEL,
     MotionSettings(max_acceleration=10.0, max_jerk=100.0, max_speed=0.5),
-    load_scene(Path(__file__).parents[2] / 'config' / 'scene_sim.yaml'),
+    load_scene(Path(__file__).parents[3] / 'config' / 'scene_sim.yaml'),
 )
 TCP = PLANNER.scene.tool.p_tool_tcp
 METHODS = ('resolved_rate', 'gradient')

@@ -49,7 +49,7 @@ def cell(ros_domain, tmp_path_factory):
 @pytest.fixture
 def flood(cell) -> Iterator[None]:
     words = [sys.executable, '-c', FLOOD]
-    folder = Path(__file__).parents[1] / 'support'
+    folder = Path(__file__).parents[2] / 'support/clients'
     with subprocess.Popen(words, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None and process.stdout.readline() == 'flooding\n'
         time.sleep(1.0)

@@ -30,7 +30,7 @@ from ur5_pick_place.kinematics import JOINT_NAMES, load_model
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.sim.physics.arm import Frame, fixed_frames, link_frames, load_arm
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 UR5 = load_model('ur5')
 Codes = MoveItErrorCodes
 Services = dict[str, Callable[..., Any]]

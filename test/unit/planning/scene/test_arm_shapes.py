@@ -23,7 +23,7 @@ from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies, bodies_apart
 from ur5_pick_place.planning.collision.collision import OWN_MARGIN, CollisionModel
 from ur5_pick_place.planning.scene.scene import Scene, Tool
 
-MEASURED = json.loads((Path(__file__).parents[2] / 'data' / 'ur_link_surfaces.json').read_text())
+MEASURED = json.loads((Path(__file__).parents[3] / 'data' / 'ur_link_surfaces.json').read_text())
 BARE = Scene(-2.0, Tool(np.eye(4)))
 TYPES = [name for name in UR_TYPES if name in MEASURED]
 

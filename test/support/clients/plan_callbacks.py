@@ -9,7 +9,7 @@ import pytest
 import rclpy
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 
 
 @pytest.fixture(scope='module', params=[()])

@@ -18,7 +18,7 @@ from ur_msgs.srv import SetIO  # noqa: E402
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 
-REPO = Path(__file__).parents[2]
+REPO = Path(__file__).parents[3]
 PLACES = 'places: {home: , part: {from_frame: part_0}, target: }\n'
 BUTTON = '  - {name: button, do: wait_input, pin: 2, value: true, timeout: 30}\n'
 

@@ -23,7 +23,7 @@ from ur5_pick_place.demo.processes import NodeProcesses
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 TURNED = HOME + [1.0, 0, 0, 0, 0, 0]
 Client = TypeVar('Client', bound=DriverClient)
 

@@ -20,7 +20,7 @@ from ur5_pick_place.nodes.messages.conversions import pose_to_matrix  # noqa: E4
 from ur5_pick_place.planning.scene.scene import Box  # noqa: E402
 from ur5_pick_place.planning.scene.scene_file import load_scene  # noqa: E402
 
-REPO = Path(__file__).resolve().parents[2]
+REPO = Path(__file__).resolve().parents[3]
 CONFIG = REPO / 'config'
 VIEW = yaml.safe_load((CONFIG / 'pick_place.rviz').read_text())['Visualization Manager']
 TYPES = {

@@ -31,7 +31,7 @@ from ur_msgs.srv import SetIO, SetSpeedSliderFraction
 
 from ur5_pick_place.kinematics import JOINT_NAMES
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SCALED = 'scaled_joint_trajectory_controller'
 IO = 'io_and_status_controller'
 LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -12,7 +12,7 @@ from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
 
-SCENE = load_scene(Path(__file__).parents[2] / 'config' / 'scene_sim.yaml')
+SCENE = load_scene(Path(__file__).parents[3] / 'config' / 'scene_sim.yaml')
 UR5 = load_model('ur5')
 Array = np.ndarray
 POINTS = 150  # on each body and shape

@@ -9,7 +9,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
 # The kinds of a policy's entries by the kinds of a node's endpoints.
 TOPICS = {'publisher': ('topics', 'publish'), 'subscriber': ('topics', 'subscribe')}

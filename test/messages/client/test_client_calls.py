@@ -29,7 +29,7 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.transforms import tool_down
 
-EXAMPLES = Path(__file__).parents[2] / 'examples'
+EXAMPLES = Path(__file__).parents[3] / 'examples'
 SEEN, UNSEEN = 'grasp_verified', 'grasp_unverified'
 WARNED = 'stop: stopping; call ~/rearm before the next motion; it is\\non'
 

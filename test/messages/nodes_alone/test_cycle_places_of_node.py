@@ -26,7 +26,7 @@ from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
 from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor  # noqa: E402
 from ur5_pick_place.task.places.file import PosesFile  # noqa: E402
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 PLACES = 'places: {home: , part: {from_frame: part_0}, target: , tray: }\n'
 LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

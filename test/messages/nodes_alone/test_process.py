@@ -28,7 +28,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.nodes.ros import process  # noqa: E402
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 NAME = 'plan'
 MODULES = {
     'TrajectoryPlanner': 'trajectory_planner.node',

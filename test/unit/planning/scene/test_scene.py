@@ -13,7 +13,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene.scene import MAX_BOXES, Box, Part, Tool
 from ur5_pick_place.planning.scene.scene_file import load_scene, scene_from_dict
 
-SCENE_FILE = Path(__file__).parents[3] / 'config' / 'scene_sim.yaml'
+SCENE_FILE = Path(__file__).parents[4] / 'config' / 'scene_sim.yaml'
 
 
 def described() -> dict:

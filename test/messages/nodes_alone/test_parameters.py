@@ -31,7 +31,7 @@ from ur5_pick_place.settings import Settings, setting  # noqa: E402
 from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS  # noqa: E402
 from ur5_pick_place.task.places.poses import TaughtPose  # noqa: E402
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 FILES = {
     f
     for robot in ROBOTS

@@ -11,7 +11,7 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene_file import load_scene
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 MODEL = load_model('ur5')
 FAST = MotionSettings(
     max_acceleration=10.0,

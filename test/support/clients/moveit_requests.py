@@ -22,7 +22,7 @@ from shape_msgs.msg import SolidPrimitive
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 UR5 = load_model('ur5')
 Codes = MoveItErrorCodes
 Rng = np.random.Generator

@@ -18,7 +18,7 @@ from rclpy.serialization import serialize_message  # noqa: E402
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse  # noqa: E402
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose  # noqa: E402
 
-CONFIG = Path(__file__).parents[2] / 'config'
+CONFIG = Path(__file__).parents[3] / 'config'
 HERE, THERE = inverse(UR5, np.array([down(0.42, y, 0.1) for y in (-0.28, 0.28)]))[0][
     :, BRANCHES.index('left-up-up')
 ]
