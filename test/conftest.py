@@ -22,7 +22,7 @@ for ignored, default in _DEFAULTS.items():
 # A failed assertion of what tests share shows its values, as one of a test does.
 pytest.register_assert_rewrite(
     'arm_over_table', 'cells', 'driver_client', 'hand', 'ideal_driver', 'ik_client', 'loop_bench',
-    'obedient_robot', 'plan_callbacks', 'planner_client', 'request_callbacks', 'task_client',
+    'callbacks', 'obedient_robot', 'planner_client', 'request_callbacks', 'task_client',
     'trailing_arm',
 )
 

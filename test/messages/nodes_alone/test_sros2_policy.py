@@ -7,7 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-rclpy = pytest.importorskip('rclpy')
+pytest.importorskip('rclpy')
+
+from callbacks import nodes_alone
 
 CONFIG = Path(__file__).parents[3] / 'config'
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
@@ -41,14 +43,8 @@ def graph(ros_domain: int) -> Iterator[dict[str, Allowed]]:
     from ur5_pick_place.nodes.pick_place.node import PickPlace
     from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
-    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
-    nodes = [IkService(), TrajectoryPlanner(), PickPlace()]
-    try:
+    with nodes_alone(IkService, TrajectoryPlanner, PickPlace) as nodes:
         yield {node.get_name(): endpoints(node) for node in nodes}
-    finally:
-        for node in nodes:
-            node.destroy_node()
-        rclpy.try_shutdown()
 
 
 def endpoints(node: object) -> Allowed:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning requests with something in the way, by the node's own callbacks."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from callbacks import callbacks_of, nodes_alone  # noqa: E402
 from moveit_msgs.srv import GetMotionPlan  # noqa: E402
 from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request  # noqa: E402
 from obstacle_scenes import down  # noqa: E402
@@ -29,11 +29,8 @@ def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
     """Give the callbacks of a planner without a robot, with a wall in its scene."""
     from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
-    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
-    node = TrajectoryPlanner()
-    try:
-        topics = {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
-        found = topics | {os.path.basename(s.srv_name): s.callback for s in node.services}
+    with nodes_alone(TrajectoryPlanner) as nodes:
+        found = callbacks_of(*nodes)
         wall = box_message('wall')
         wall.header.frame_id = 'base_link'
         wall.primitives[0].dimensions = [0.36, 0.02, 0.35]
@@ -42,9 +39,6 @@ def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
         wall.primitive_poses = [matrix_to_pose(T)]
         found['collision_object'](serialize_message(wall))
         yield found
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
 
 
 def plan(services, planner_id: str, goals, allowed: float = 0.0):

@@ -12,10 +12,10 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from callbacks import check_refused, line
+from callbacks import services as services
 from motion_planners import PICK
 from moveit_requests import GOAL, UR5, Codes, line_request
-from plan_callbacks import check_refused, line
-from plan_callbacks import services as services
 from std_msgs.msg import String
 
 from ur5_pick_place.kinematics import forward

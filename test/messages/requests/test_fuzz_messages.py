@@ -9,7 +9,6 @@ UR5_FUZZ=50000 asks for more.
 """
 
 import array
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any
@@ -22,9 +21,9 @@ from hypothesis import strategies as st
 
 rclpy = pytest.importorskip('rclpy')
 
-from callbacks import at_once  # noqa: E402
+from callbacks import callbacks_of, nodes_alone  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
-from motion_planners import CONFIG, PICK, make_planner, tool_down  # noqa: E402
+from motion_planners import PICK, make_planner, tool_down  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     AttachedCollisionObject,
     CollisionObject,
@@ -181,15 +180,8 @@ def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
     from ur5_pick_place.nodes.ik_service.node import IkService
     from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
-    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
-    nodes = [TrajectoryPlanner(), IkService()]
-    try:
-        offered = [service for node in nodes for service in node.services]
-        yield {os.path.basename(s.srv_name): at_once(s.callback) for s in offered}
-    finally:
-        for node in nodes:
-            node.destroy_node()
-        rclpy.try_shutdown()
+    with nodes_alone(TrajectoryPlanner, IkService) as nodes:
+        yield callbacks_of(*nodes)
 
 
 @fuzzed(0.02)

@@ -8,12 +8,12 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from callbacks import check_refused, plan
+from callbacks import services as services
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import CollisionObject
 from moveit_msgs.srv import GetMotionPlan
 from moveit_requests import UR5, Codes, joint_goal, motion_request
-from plan_callbacks import check_refused, plan
-from plan_callbacks import services as services
 from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive

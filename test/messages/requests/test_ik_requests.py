@@ -7,7 +7,6 @@ DDS.
 
 """
 
-import os
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
@@ -16,7 +15,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from callbacks import at_once  # noqa: E402
+from callbacks import callbacks_of, nodes_alone  # noqa: E402
 from geometry_msgs.msg import PoseStamped, Quaternion  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     JointConstraint,
@@ -26,7 +25,6 @@ from moveit_msgs.msg import (  # noqa: E402
 )
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from moveit_requests import (  # noqa: E402
-    CONFIG,
     FOO,
     NONE,
     UR5,
@@ -58,15 +56,8 @@ def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[s
     """Give the node's callbacks by the names of services and topics."""
     from ur5_pick_place.nodes.ik_service.node import IkService
 
-    file = str(CONFIG / 'robot_sim.yaml')
-    rclpy.init(args=['--ros-args', '--params-file', file, *request.param])
-    node = IkService()
-    try:
-        topics = {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
-        yield topics | {os.path.basename(s.srv_name): at_once(s.callback) for s in node.services}
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
+    with nodes_alone(IkService, words=request.param) as nodes:
+        yield callbacks_of(*nodes)
 
 
 def check_solutions(reply: GetPositionIK.Response, T: np.ndarray) -> None:

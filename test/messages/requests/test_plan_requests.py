@@ -16,6 +16,8 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from callbacks import check_refused, line, plan
+from callbacks import services as services
 from conftest import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import PlanningScene, RobotState, RobotTrajectory
@@ -29,8 +31,6 @@ from moveit_requests import (
     line_request,
     motion_request,
 )
-from plan_callbacks import check_refused, line, plan
-from plan_callbacks import services as services
 from rclpy.serialization import serialize_message
 from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectoryPoint
 

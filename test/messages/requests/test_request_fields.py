@@ -14,12 +14,12 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from callbacks import line, plan
 from conftest import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import Constraints, JointConstraint
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from moveit_requests import BEYOND, joint_goal, line_request, motion_request
-from plan_callbacks import line, plan
 from request_callbacks import (
     PRESENT,
     UR5,

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from callbacks import line, plan
 from geometry_msgs.msg import Point, Pose, Quaternion
 from motion_planners import PICK
 from moveit_msgs.msg import (
@@ -32,7 +33,6 @@ from moveit_requests import (
     motion_request,
     put,
 )
-from plan_callbacks import line, plan
 from request_callbacks import PRESENT, Codes, Services, check_refused, joints
 from request_callbacks import services as services
 from shape_msgs.msg import Mesh, SolidPrimitive

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stamp means when: poses in frames that move are converted with the transforms of that time."""
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,13 +11,12 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-import rclpy
+from callbacks import callbacks_of, check_refused, line, nodes_alone, plan
 from geometry_msgs.msg import PoseStamped, TransformStamped, TwistStamped
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import AttachedCollisionObject, PlanningScene, PositionIKRequest
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK
 from moveit_requests import UR5, Codes, box_message, line_request, motion_request
-from plan_callbacks import check_refused, line, plan
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 from taught_poses import NOW
@@ -67,9 +65,7 @@ class Cell:
 
     def __init__(self, node: TrajectoryPlanner) -> None:
         self.node = node
-        topics = {os.path.basename(s.topic_name): s.callback for s in self.node.subscriptions}
-        services = {os.path.basename(s.srv_name): s.callback for s in self.node.services}
-        self.services = topics | services
+        self.services = callbacks_of(node)
         self.now = time.time()  # what was before is forgotten, as when a clock is set
         for k in range(401):
             before = 4.0 - 0.01 * k
@@ -118,11 +114,8 @@ class Cell:
 
 @pytest.fixture(scope='module')
 def node(ros_domain: int) -> Iterator[TrajectoryPlanner]:
-    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
-    node = TrajectoryPlanner()
-    yield node
-    node.destroy_node()
-    rclpy.shutdown()
+    with nodes_alone(TrajectoryPlanner) as (node,):
+        yield node
 
 
 @pytest.fixture

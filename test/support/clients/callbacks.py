@@ -1,20 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A node's callbacks, called without an executor."""
+"""Nodes of ours without an executor: their own callbacks, called as an executor calls them."""
 
 import inspect
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
+import rclpy
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+
+CONFIG = Path(__file__).parents[3] / 'config'
 
 
 def at_once(callback: Callable) -> Callable:
-    """Run a callback that may be a coroutine, which must not wait for anything here."""
+    """Return a callback; of a coroutine, which must not wait for anything here, what runs it."""
+    if not inspect.iscoroutinefunction(callback):
+        return callback
 
     def run(request: object, response: object) -> object:
-        if not inspect.iscoroutinefunction(callback):
-            return callback(request, response)
         with pytest.raises(StopIteration) as end:
             callback(request, response).send(None)
         return end.value.value
 
     return run
+
+
+@contextmanager
+def nodes_alone(*kinds: Callable, words: tuple[str, ...] = ()) -> Iterator[list[Any]]:
+    """Give nodes for the simulated robot, of which nobody is there."""
+    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml'), *words])
+    nodes = [kind() for kind in kinds]
+    try:
+        yield nodes
+    finally:
+        for node in nodes:
+            node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def callbacks_of(*nodes: Any) -> dict[str, Callable]:
+    """Return the callbacks of nodes by the names of their topics and services."""
+    found = {}
+    for node in nodes:
+        found |= {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
+        found |= {os.path.basename(s.srv_name): at_once(s.callback) for s in node.services}
+    return found
+
+
+@pytest.fixture(scope='module', params=[()])
+def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict]:
+    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
+
+    with nodes_alone(TrajectoryPlanner, words=request.param) as nodes:
+        yield callbacks_of(*nodes)
+
+
+def plan(services: dict[str, Callable], request: GetMotionPlan.Request):
+    reply = services['plan_kinematic_path'](request, GetMotionPlan.Response())
+    return reply.motion_plan_response
+
+
+def line(services: dict[str, Callable], request: GetCartesianPath.Request):
+    return services['compute_cartesian_path'](request, GetCartesianPath.Response())
+
+
+def check_refused(reply, code: int, words: str = '') -> None:
+    assert reply.error_code.val == code, (reply.error_code.val, reply.error_code.message)
+    assert words in reply.error_code.message and len(reply.error_code.message) > 20
+    solution = reply.solution if hasattr(reply, 'solution') else reply.trajectory
+    assert not solution.joint_trajectory.points

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import rclpy
 from builtin_interfaces.msg import Time
-from callbacks import at_once
+from callbacks import callbacks_of, nodes_alone
 from geometry_msgs.msg import TransformStamped
 from motion_planners import PICK
 from moveit_msgs.msg import MoveItErrorCodes
@@ -47,24 +46,15 @@ def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[Servic
     from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
     prefix = 'left_' if request.param else ''
-    file = str(CONFIG / 'robot_sim.yaml')
-    rclpy.init(args=['--ros-args', '--params-file', file, *request.param])
-    nodes = [TrajectoryPlanner(), IkService()]
-    try:
-        offered = [service for node in nodes for service in node.services]
-        found: Services = {os.path.basename(s.srv_name): at_once(s.callback) for s in offered}
-        for node in nodes:
+    with nodes_alone(TrajectoryPlanner, IkService, words=request.param) as nodes:
+        found: Services = callbacks_of(*nodes)
+        for node in reversed(nodes):
             topics = {os.path.basename(s.topic_name): taker(s) for s in node.subscriptions}
             for frame in arm_at(PRESENT, prefix):
                 topics['tf'](TFMessage(transforms=[stamped(frame)]))
             topics['joint_states'](joints(PRESENT, prefix))
-            for name, take in topics.items():
-                found.setdefault(name, take)  # the planner's, and those of the IK service alone
+            found |= topics  # the planner's, and those of the IK service alone
         yield found
-    finally:
-        for node in nodes:
-            node.destroy_node()
-        rclpy.try_shutdown()
 
 
 def taker(subscription: Any) -> Callable[[Any], None]:

@@ -62,12 +62,6 @@ def test_an_option_out_of_range_is_named(monkeypatch, capsys, words) -> None:
     assert words[0] in text or words[0] == '--cycle'
 
 
-@pytest.mark.parametrize('domain', ['x', '-1', '233', '1.5'])
-def test_a_domain_that_does_not_exist_is_named(monkeypatch, capsys, domain) -> None:
-    monkeypatch.setenv('ROS_DOMAIN_ID', domain)
-    assert f'ROS_DOMAIN_ID = {domain!r}' in refusal(monkeypatch, capsys)
-
-
 def test_a_taken_port_is_named_with_another_one(monkeypatch, capsys) -> None:
     with socket.create_server(('127.0.0.1', 0)) as taken:
         port = taken.getsockname()[1]

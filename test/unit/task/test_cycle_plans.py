@@ -469,22 +469,17 @@ def test_the_way_home_from_home_is_no_motion(cycle_planner):
     ('text', 'message'),
     [
         ('stages: []', 'a list of 1 to 100'),
-        ('[1, 2', 'cycle file'),
         ('stages: [{name: a}]', r"stages\[0\] lacks the key 'do'"),
-        ('stages: [{name: a, do: jump}]', "do = 'jump': must be one of ptp"),
-        ('stages: [{name: a, do: lin, to: mars}]', "to = 'mars': must be one of home"),
         ('stages: [{name: a, do: lin, to: 3}]', 'to = 3: must be text; put it in quotes$'),
         ('stages: [{name: off, do: open}]', 'name = False: must be text; put it in quotes, as'),
         ('places: [home, on]\nstages: []', r'places\[1\] = True: must be text; put it in quotes'),
         ('places: {home: , no: }\nstages: []', r'places\[1\] = False: must be text; put it in'),
-        ('stages: [{name: a, do: open, to: home}]', 'open takes no "to"'),
         (
             f'places: {{{900 * "w"}: }}\nstages: [{{name: a, do: open}}]',
             '^.{,500}: must be a name of at most',
         ),
         ('stages: [{name: a, do: lin, to: home, blend: x}]', "blend = 'x': must be a finite"),
         ('stages: [{name: a, do: lin, to: home, blend: -1}]', 'blend = -1 m: must lie in 0'),
-        ('stages: [{name: a, do: open, hwo: home}]', "unknown key 'hwo'; known are: name, do, to"),
     ],
 )
 def test_a_malformed_cycle_file_is_refused_with_stage_and_key(tmp_path, text, message):
