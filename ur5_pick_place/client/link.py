@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-from rcl_interfaces.msg import Log
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
 from rclpy.client import Client
@@ -24,16 +23,14 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
-from std_srvs.srv import Trigger
 
+from ur5_pick_place.client.connection import IK, PLANNER, STATES, TASK, Connection
 from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import (
     ExecutionError,
     InvalidInput,
     TimedOut,
     Ur5PickPlaceError,
-    one_line,
 )
 from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, to_seconds
@@ -43,11 +40,8 @@ from ur5_pick_place.nodes.ros.process import init_ros
 
 T = TypeVar('T')
 
-TASK, PLANNER, IK = 'pick_place', 'trajectory_planner', 'ik_service'
 _NAMES = (TASK, PLANNER, IK)
-_STATES = {TASK: f'{TASK}/state', PLANNER: f'{PLANNER}/motion_state'}
 _LATEST = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
-_EVENTS = QoSProfile(depth=1000)
 # All in wall-clock time, as they are about processes:
 _CHECK_PERIOD = 0.05  # [s] between two checks of what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
@@ -61,9 +55,11 @@ _PERIOD = 0.02  # [s] between two messages of `repeat`
 _numbers = itertools.count()
 
 
-class Link:
+class Link(Connection):
     """
-    A node that is spun in its own thread, beside any other user of rclpy in the process.
+    A connection that waits for answers.
+
+    Its node is spun in a thread of its own, beside any other user of rclpy in the process.
 
     Parameters
     ----------
@@ -91,7 +87,6 @@ class Link:
         self.received = ReceivedMessages()
         self.parameters: dict[str, Any] = {}
         """Some of the planner's."""
-        self._clients: dict[str, Client[Any, Any]] = {}
         self._actions: dict[str, ActionClient[Any, Any, Any]] = {}
         self._publishers: dict[str, Publisher[Any]] = {}
         self._is_closed = False
@@ -99,7 +94,7 @@ class Link:
         # Ctrl-C belongs to the script or notebook.
         init_ros(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         try:
-            self.node = Node(
+            node = Node(
                 f'client_{os.getpid()}_{next(_numbers)}',
                 namespace=namespace,
                 context=self._context,
@@ -108,9 +103,10 @@ class Link:
         except (InvalidNamespaceException, TypeError) as error:
             self._context.try_shutdown()
             raise InvalidInput(f'namespace = {namespace!r}: {error}') from error
-        self._source = OneSource(self.node)
+        super().__init__(node)
+        self._source = OneSource(node)
         self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
+        self._executor.add_node(node)
         self._thread = threading.Thread(target=self._spin, name='pick_place client', daemon=True)
         atexit.register(self.close)
         try:
@@ -140,13 +136,9 @@ class Link:
     # -- finding the nodes ---------------------------------------------------------------------
 
     def _connect(self) -> None:
-        subscribe = self.node.create_subscription
-        subscribe(String, f'{TASK}/event', self.received.on_event, _EVENTS)
-        subscribe(JointState, 'joint_states', self._on_joints, _LATEST)
-        logger = logger_name(self.node.get_namespace(), PLANNER)
-        subscribe(Log, '/rosout', partial(self.received.on_log, logger=logger), 100)
-        for name in _STATES:
-            self.client(Trigger, f'{name}/stop')  # a stop must not wait for discovery
+        self.hear_events(self.received.on_event)
+        self.hear_planner(self.received.on_log)
+        self.node.create_subscription(JointState, 'joint_states', self._on_joints, _LATEST)
         # A node that has answered one of these has discovered the subscriptions before them.
         clients = {name: self.client(GetParameters, f'{name}/get_parameters') for name in _NAMES}
         self._thread.start()
@@ -155,16 +147,12 @@ class Link:
         self.parameters = self._parameters(clients, deadline)
         lease = _LEASES * self.parameters['peer_timeout']
         self.received.prefix = self.parameters['tf_prefix']
-        for name, topic in _STATES.items():
-            subscribe(
-                String,
-                topic,
-                partial(self.received.on_state, name),
-                liveliness_qos(lease),
-                event_callbacks=on_liveliness(partial(self.received.on_liveliness, name)),
-            )
+        for name in STATES:
+            watched = on_liveliness(partial(self.received.on_liveliness, name))
+            take = partial(self.received.on_state, name)
+            self.hear_state(name, take, liveliness_qos(lease), event_callbacks=watched)
         states, left = self.received.states, deadline - time.monotonic()
-        self.wait(lambda: len(states) == len(_STATES), 'the states of the nodes', left)
+        self.wait(lambda: len(states) == len(STATES), 'the states of the nodes', left)
         left = deadline - time.monotonic()
         self.wait(lambda: self.received.has_joints, 'joint_states (is the driver running?)', left)
 
@@ -218,13 +206,6 @@ class Link:
         """Raise `ExecutionError` once this client is closed."""
         if self._is_closed:
             raise ExecutionError('this client is closed: make a new PickPlaceClient')
-
-    def services(self) -> list[str]:
-        """Return the names of all services, without the namespace of this cell."""
-        self.check_open()
-        space = self.node.get_namespace().rstrip('/') + '/'
-        found = self.node.get_service_names_and_types()
-        return [name.removeprefix(space) for name, _types in found if name.startswith(space)]
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -291,11 +272,9 @@ class Link:
     # -- requests ------------------------------------------------------------------------------
 
     def client(self, kind: type, name: str) -> 'Client[Any, Any]':
-        """Return the client of a service."""
+        """See `Connection`; `ExecutionError` once this client is closed."""
         self.check_open()
-        if name not in self._clients:
-            self._clients[name] = self.node.create_client(kind, name)
-        return self._clients[name]
+        return super().client(kind, name)
 
     def call(
         self,
@@ -315,7 +294,7 @@ class Link:
             if not future.done():
                 client.remove_pending_request(future)
 
-    def stop(self) -> None:
+    def stop_arm(self) -> None:
         """
         Have both nodes stop the arm, and return once it is at rest.
 
@@ -326,33 +305,29 @@ class Link:
 
         """
         self.check_open()
-        names = [f'{node}/stop' for node in _STATES]
-        clients = [client for name in names if (client := self._clients[name]).service_is_ready()]
-        requests: list[Future[Any]] = [client.call_async(Trigger.Request()) for client in clients]
-        for future in requests:
-            future.add_done_callback(self._on_stop_reply)
+        answers: list[tuple[bool | None, str]] = []
 
-        def is_accepted() -> bool:
-            replies: list[Any] = [future.result() for future in requests if future.done()]
-            return any(reply is not None and reply.success for reply in replies)
+        def take(success: bool | None, message: str) -> None:
+            answers.append((success, message))
+            self.received.notify()
+            if success and message not in ('', _GRANTED):  # it may come late
+                self.node.get_logger().warning(f'stop: {message}')
 
+        self.stop(take)
         try:
-            self.wait(
-                is_accepted,
-                ' or '.join(names),
+            is_granted, message = self.wait(
+                lambda: answers[0] if answers else None,
+                ' or '.join(f'{node}/stop' for node in STATES),
                 _STOP_REPLY,
                 despite_death=True,
             )
+            if not is_granted:
+                raise ExecutionError(message)
             self.wait_for_rest(despite_death=True)
         except Ur5PickPlaceError as error:
             raise ExecutionError(f'stop: {error}; USE THE EMERGENCY STOP') from error
-
-    def _on_stop_reply(self, future: 'Future[Any]') -> None:
-        """Log what the reply to a stop reports beyond that it was granted; it may come late."""
-        self.received.notify()
-        reply = None if future.exception() else future.result()
-        if reply is not None and reply.message not in ('', _GRANTED):
-            self.node.get_logger().warning(f'stop: {one_line(reply.message)}')
+        finally:
+            self.expire()
 
     def wait_for_rest(self, despite_death: bool = False) -> None:
         """Wait up to 10 s, whatever the timeout, until the arm is at rest; errors as `wait`."""
@@ -392,8 +367,3 @@ class Link:
             publisher.publish(message)
             time.sleep(max(0.0, begin + (i + 1) * _PERIOD - time.monotonic()))
         return to_seconds(self.received.joints()[1].header.stamp) - to_seconds(first)
-
-
-def logger_name(namespace: str, node: str) -> str:
-    """Return the full name under which a node in a namespace logs on /rosout."""
-    return f'{namespace}/{node}'.strip('/').replace('//', '/').replace('/', '.')

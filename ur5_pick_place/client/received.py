@@ -11,16 +11,13 @@ from typing import Any
 import numpy as np
 from rcl_interfaces.msg import Log
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 
+from ur5_pick_place.client.connection import Event
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.conversions import joints_from_state
-from ur5_pick_place.task.events import TAUGHT, read_event
-
-Event = dict[str, Any]
-"""An event of the task node, as `task.events` lists them."""
+from ur5_pick_place.task.events import TAUGHT
 
 _FRESH = 1.0  # [s] largest age of joints that count as the present ones
 _STILL = (1e-3, 0.25)  # [rad], [s]: an arm that moves less in that time is at rest
@@ -64,11 +61,8 @@ class ReceivedMessages:
         with self.changed:
             self.changed.notify_all()
 
-    def on_event(self, message: String) -> None:
-        """Take an event; any other text is ignored."""
-        event = read_event(message.data)
-        if event is None:
-            return
+    def on_event(self, event: Event) -> None:
+        """Take an event of the task node."""
         with self.changed:
             if event['event'] == TAUGHT and isinstance(place := event.get('place'), str):
                 self.taught[place] = event
@@ -76,9 +70,9 @@ class ReceivedMessages:
                 events.append(event)
             self.changed.notify_all()
 
-    def on_state(self, node: str, message: String) -> None:
+    def on_state(self, node: str, state: str) -> None:
         """Take the state of a node."""
-        self.states[node] = message.data
+        self.states[node] = state
         self.notify()
 
     def on_liveliness(self, node: str, event: Any) -> None:
@@ -107,9 +101,9 @@ class ReceivedMessages:
             if self._rest is None or np.abs(q - self._rest[0]).max() > _STILL[0]:
                 self._rest = q, now
 
-    def on_log(self, message: Log, logger: str) -> None:
-        """Take a line of the log; warnings and errors of the logger of that name are kept."""
-        if message.level >= _WARNING and message.name == logger:
+    def on_log(self, message: Log) -> None:
+        """Take a line of the planner's log; warnings and errors are kept."""
+        if message.level >= _WARNING:
             with self.changed:
                 self._log.append(message.msg)
                 self.changed.notify_all()

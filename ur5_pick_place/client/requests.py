@@ -19,6 +19,7 @@ from moveit_msgs.msg import (
     PlanningScene,
     PositionConstraint,
 )
+from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from numpy.typing import ArrayLike
 from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
@@ -43,7 +44,7 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
     tool_down,
 )
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.terminal import check_metres
 
@@ -226,6 +227,27 @@ def solid(
     thing.operation, thing.header.frame_id = CollisionObject.ADD, frame_id(frame)
     thing.primitives = [SolidPrimitive(type=kind, dimensions=[float(v) for v in dimensions])]
     return thing
+
+
+def fk_request(link: str, frame: str, joints: JointState) -> GetPositionFK.Request:
+    """Return the request for the pose of a link in a frame at joints."""
+    request = GetPositionFK.Request(fk_link_names=[link])
+    request.header.frame_id, request.robot_state.joint_state = frame, joints
+    return request
+
+
+def fk_pose(reply: GetPositionFK.Response) -> Array:
+    """Return the pose (4, 4) in an answer of `compute_fk`; raise the error that it holds."""
+    check_code(reply.error_code, 'compute_fk')
+    return pose_to_matrix(reply.pose_stamped[0].pose)
+
+
+def ik_request(pose: PoseStamped, link: str, avoid_collisions: bool) -> GetPositionIK.Request:
+    """Return the request for all solutions of a stamped pose of a link."""
+    request = GetPositionIK.Request()
+    ik = request.ik_request
+    ik.pose_stamped, ik.ik_link_name, ik.avoid_collisions = pose, link, avoid_collisions
+    return request
 
 
 def check_code(code: MoveItErrorCodes, what: str) -> str:

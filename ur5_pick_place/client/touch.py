@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.client.cell_reader import CellReader
-from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics.touch import (
     TableFit,
     TcpFit,
@@ -21,7 +20,6 @@ from ur5_pick_place.planning.scene.scene_edit import write_table_height, write_t
 Where = Callable[[str, str], Array]
 """Takes a link and a frame, '' for the arm's `base_link`; returns the link's pose (4, 4) in it."""
 
-_REST_TIMEOUT = 3.0  # [s] for the arm to be at rest
 _RESTART = 'restart the nodes to use it, and teach the places again'
 
 
@@ -112,31 +110,3 @@ class TableTouches(_Touches):
             raise ExecutionError(f'not written: {result}')
         write_table_height(file, result.height)
         return f'{result}'
-
-
-class Touching(CellReader):
-    """Starts series of touches, guided by hand (`freedrive`) or jogged."""
-
-    def tcp_by_touch(self) -> TcpTouches:
-        """
-        Return an empty series of touches that find the TCP.
-
-        Touch one fixed point, such as a tip on the table, with the TCP at least four times, the
-        tool turned by 30 degrees or more between them; call `take` each time, then `result`.
-
-        """
-        return TcpTouches(self._pose_at_rest, self._scene_file)
-
-    def table_by_touch(self) -> TableTouches:
-        """Return an empty series of touches, at least three, that find the table's height."""
-        return TableTouches(self._pose_at_rest, self._scene_file)
-
-    def _pose_at_rest(self, link: str, frame: str) -> Array:
-        try:
-            self._link.wait(self._link.received.is_at_rest, 'the arm to be at rest', _REST_TIMEOUT)
-        except TimedOut as error:
-            raise ExecutionError('the arm is moving: hold it still, then touch again') from error
-        return self._pose_of(link, frame)
-
-    def _scene_file(self) -> str:
-        return str(self._link.parameters['scene_file'])

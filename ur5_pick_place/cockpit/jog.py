@@ -16,7 +16,7 @@ from control_msgs.msg import JointJog
 from geometry_msgs.msg import TwistStamped
 from rclpy.node import Node
 
-from ur5_pick_place.cockpit.link import PLANNER
+from ur5_pick_place.client.connection import PLANNER
 
 RATE = 30.0  # [Hz] at which a browser reports a held button
 LINEAR, ANGULAR, JOINT = 0.1, 0.5, 0.5  # [m/s], [rad/s], [rad/s] at full jog speed

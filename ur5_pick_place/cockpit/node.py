@@ -22,6 +22,8 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ur5_pick_place.client.connection import SIM_DRIVER, TASK
+from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.client.requests import solutions
 from ur5_pick_place.cockpit.actions import SERVICES
 from ur5_pick_place.cockpit.checks import joints_at_rest
@@ -29,7 +31,7 @@ from ur5_pick_place.cockpit.description import meshes_of
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys
-from ur5_pick_place.cockpit.link import SIM_DRIVER, TASK, CellLink, Offers
+from ur5_pick_place.cockpit.link import CellLink, Offers
 from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD
@@ -38,7 +40,6 @@ from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame, one_line
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.cell.node_list import ROBOTS
-from ur5_pick_place.nodes.cell.preflight import collect
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
@@ -133,8 +134,8 @@ class Cockpit(Node):
         )
         add_keys(server)
         for service in SERVICES.values():
-            self._link.prepare(f'{TASK}/{service}', Trigger)
-        self._link.prepare(f'{TASK}/freedrive', SetBool)
+            self._link.client(Trigger, f'{TASK}/{service}')
+        self._link.client(SetBool, f'{TASK}/freedrive')
 
     def _listen_to_cell(self) -> None:
         self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)
@@ -261,11 +262,11 @@ class Cockpit(Node):
         for name in offers.pose_teachable:
             self._link.prepare_pose(f'{TASK}/{name}_pose')
         for name in offers.teachable:
-            self._link.prepare(f'{TASK}/teach_{name}', Trigger)
+            self._link.client(Trigger, f'{TASK}/teach_{name}')
         if offers.is_simulated:
             self._link.prepare_pose(f'{SIM_DRIVER}/place_part')
             for name in ('clear_faults', 'feed_part'):
-                self._link.prepare(f'{SIM_DRIVER}/{name}', Trigger)
+                self._link.client(Trigger, f'{SIM_DRIVER}/{name}')
         self._places.offer(offers.pose_teachable, offers.movable)
         self._tabs.offer(offers)
         for place in self._places.all:

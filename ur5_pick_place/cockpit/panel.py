@@ -10,6 +10,7 @@ from typing import Any
 
 import viser
 
+from ur5_pick_place.client.connection import TASK, Answer
 from ur5_pick_place.client.results import run_result
 from ur5_pick_place.cockpit.actions import (
     FREEDRIVE,
@@ -21,7 +22,7 @@ from ur5_pick_place.cockpit.actions import (
     next_button,
     why_not,
 )
-from ur5_pick_place.cockpit.link import TASK, Answer, CellLink, Offers
+from ur5_pick_place.cockpit.link import CellLink, Offers
 from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
 

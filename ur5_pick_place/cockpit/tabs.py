@@ -9,11 +9,12 @@ from typing import Any
 import viser
 from std_srvs.srv import SetBool
 
+from ur5_pick_place.client.connection import SIM_DRIVER, Answer
 from ur5_pick_place.client.touch import Where
 from ur5_pick_place.cockpit.actions import JOG, CellState, why_not
 from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
 from ur5_pick_place.cockpit.jog import RATE, HoldFilter, Jog
-from ur5_pick_place.cockpit.link import SIM_DRIVER, Answer, CellLink, Offers
+from ur5_pick_place.cockpit.link import CellLink, Offers
 from ur5_pick_place.cockpit.panel import Panel, solutions_html
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import Plots
@@ -126,7 +127,7 @@ class FaultsTab:
     async def _prepare(self, _event: Any) -> None:
         """Create the client of the chosen fault alone: each one slows the node's executor down."""
         if self._choice.value in self._choice.options[1:]:
-            self._link.prepare(f'{SIM_DRIVER}/faults/{self._choice.value}', SetBool)
+            self._link.client(SetBool, f'{SIM_DRIVER}/faults/{self._choice.value}')
 
     def _switch(self, is_on: bool) -> None:
         fault = self._choice.value

@@ -6,8 +6,8 @@ import sys
 
 from rclpy.utilities import remove_ros_args
 
+from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.errors import Ur5PickPlaceError
-from ur5_pick_place.nodes.cell.preflight import collect
 from ur5_pick_place.task.preflight import check_all, report_lines, verdict
 from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe
 

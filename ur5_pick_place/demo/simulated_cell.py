@@ -15,7 +15,7 @@ from std_srvs.srv import SetBool, Trigger
 from ur_msgs.srv import SetIO
 
 from ur5_pick_place.client import PickPlaceClient
-from ur5_pick_place.client.link import PLANNER
+from ur5_pick_place.client.connection import PLANNER
 from ur5_pick_place.client.requests import stamped
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError

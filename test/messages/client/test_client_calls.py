@@ -21,9 +21,9 @@ from rcl_interfaces.msg import Log
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.client import PickPlaceClient
+from ur5_pick_place.client.connection import Connection
+from ur5_pick_place.client.jogging import _time_at_twist
 from ur5_pick_place.client.link import Link
-from ur5_pick_place.client.motions import _time_at_twist
 from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
 from ur5_pick_place.kinematics import HOME
@@ -168,7 +168,7 @@ def test_a_pause_returns_once_the_arm_is_at_rest(cell, link):
 def test_a_jog_that_is_halted_on_its_way_gives_the_reason(cell, link, monkeypatch, twist):
     def repeat(*arguments):
         if reason:
-            link.received.on_log(Log(level=30, name='p', msg=reason), 'p')
+            link.received.on_log(Log(level=30, name='p', msg=reason))
         return FakeLink.repeat(link, *arguments)
 
     def jog():
@@ -227,15 +227,39 @@ def test_a_turn_is_measured_as_far_as_a_pose_shows_it(twist, turned, expected):
     assert _time_at_twist(before, after, np.array(twist), 1.0) == pytest.approx(expected)
 
 
-def test_a_stop_waits_for_rest_however_short_the_timeout():
+class AnswersStop:
+    """A service that answers each request at once."""
+
+    def __init__(self, message=''):
+        self.reply = Trigger.Response(success=True, message=message)
+
+    def service_is_ready(self):
+        return True
+
+    def call_async(self, _request):
+        future = Future()
+        future.set_result(self.reply)
+        return future
+
+    def remove_pending_request(self, _future):
+        pass
+
+
+def link_to(client, warnings=()):
+    """Return a link whose nodes answer a stop, without a context of its own."""
     link = Link.__new__(Link)
     link.timeout, link.received, link._is_closed = 0.1, ReceivedMessages(), False
-    reply = SimpleNamespace(success=True)
-    future = SimpleNamespace(done=lambda: True, result=lambda: reply,
-                             add_done_callback=lambda _callback: None)
-    client = SimpleNamespace(service_is_ready=lambda: True, call_async=lambda _request: future)
-    link._clients = {f'{node}/stop': client for node in ('pick_place', 'trajectory_planner')}
+    link.node = SimpleNamespace(
+        create_client=lambda *_, **__: client,
+        get_logger=lambda: SimpleNamespace(warning=warnings.append),
+    )
+    Connection.__init__(link, link.node)
     link.received.on_joints(joints(HOME))
+    return link
+
+
+def test_a_stop_waits_for_rest_however_short_the_timeout():
+    link = link_to(AnswersStop())
 
     def brake():
         for i in range(80):
@@ -244,46 +268,24 @@ def test_a_stop_waits_for_rest_however_short_the_timeout():
 
     thread = threading.Thread(target=brake)
     thread.start()
-    link.stop()
+    link.stop_arm()
     thread.join()
     with pytest.raises(ExecutionError, match='USE THE EMERGENCY STOP'):
         time.sleep(1.0)  # joint_states are silent
-        link.stop()
+        link.stop_arm()
 
 
 @pytest.mark.parametrize(
     ('message', 'logged'),
     [
         ('stopping; call ~/rearm before the next motion', []),
-        ('stopping; call ~/rearm before the next motion; it is\non', [WARNED]),
+        ('stopping; call ~/rearm before the next motion; it is\non', [WARNED] * 2),
         ('', []),
     ],
 )
-def test_a_warning_in_the_reply_to_a_stop_is_logged_also_if_it_comes_late(message, logged):
+def test_a_warning_in_the_reply_to_a_stop_is_logged(monkeypatch, message, logged):
     warnings = []
-    link = Link.__new__(Link)
-    link.received = ReceivedMessages()
-    link.node = SimpleNamespace(get_logger=lambda: SimpleNamespace(warning=warnings.append))
-    future = Future()
-    future.add_done_callback(link._on_stop_reply)
-    future.set_result(Trigger.Response(success=True, message=message))
+    link = link_to(AnswersStop(message), warnings)
+    monkeypatch.setattr(link, 'wait_for_rest', lambda **_: None)
+    link.stop_arm()
     assert warnings == logged
-
-
-def test_a_reply_to_a_stop_that_fails_is_no_second_error():
-    link = Link.__new__(Link)
-    link.received = ReceivedMessages()
-    warnings = []
-    link.node = SimpleNamespace(get_logger=lambda: SimpleNamespace(warning=warnings.append))
-    future = Future()
-    future.set_exception(RuntimeError('lost'))
-    link._on_stop_reply(future)
-    assert warnings == []
-
-
-@pytest.mark.parametrize('domain', ['abc', '300', '-1', '1.5', '٣', '9' * 30])
-def test_a_domain_that_is_none_is_refused_before_dds_begins(domain, monkeypatch):
-    monkeypatch.setenv('ROS_DOMAIN_ID', domain)
-    monkeypatch.setattr('rclpy.init', lambda **_: pytest.fail('DDS would end the process'))
-    with pytest.raises(InvalidInput, match=f'ROS_DOMAIN_ID = {domain!r}: must be a whole number'):
-        PickPlaceClient()

@@ -127,7 +127,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Return what makes time pass [s] for the link."""
     begin, passed = time.monotonic(), [0.0]
     clock = SimpleNamespace(monotonic=lambda: begin + passed[0])
-    monkeypatch.setattr('ur5_pick_place.cockpit.link.time', clock)
+    monkeypatch.setattr('ur5_pick_place.client.connection.time', clock)
     return lambda seconds: passed.__setitem__(0, passed[0] + seconds)
 
 
@@ -257,6 +257,14 @@ def test_a_message_of_any_size_does_no_harm(node, link) -> None:
 
 def publish_event(node: FakeNode, text: str) -> None:
     node.hears['pick_place/event'](serialize_message(String(data=text)))
+
+
+def test_what_is_no_event_is_ignored(node) -> None:
+    taken: list[dict[str, Any]] = []
+    linked(node, [], [], taken.append)
+    for text in ('', '{', '[]', '7', '{"event": 7}', '[' * 5000, 'null'):
+        publish_event(node, text)
+    assert not taken
 
 
 def test_an_event_nested_as_deep_as_json_can_be_read_does_no_harm(node) -> None:

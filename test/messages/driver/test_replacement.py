@@ -12,8 +12,8 @@ from rcl_interfaces.msg import SetParametersResult  # noqa: E402
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
+from ur5_pick_place.client.preflight import collect  # noqa: E402
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS  # noqa: E402
-from ur5_pick_place.nodes.cell.preflight import collect  # noqa: E402
 from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement  # noqa: E402
 from ur5_pick_place.nodes.ros.diagnostics import STREAMS, Diagnostics  # noqa: E402
 

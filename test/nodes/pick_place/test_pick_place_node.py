@@ -31,10 +31,10 @@ from task_client import START, TARGET, TaskClient, pose  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
 from visualization_msgs.msg import MarkerArray  # noqa: E402
 
+from ur5_pick_place.client.preflight import collect  # noqa: E402
 from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes.cell.node_list import node_list  # noqa: E402
-from ur5_pick_place.nodes.cell.preflight import collect  # noqa: E402
 
 pytestmark = pytest.mark.nodes
 

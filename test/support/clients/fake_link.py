@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client over a link that stands in for the nodes, and messages as they would send them."""
 
-import json
 import time
 from types import SimpleNamespace
 
 import pytest
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
 
 from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.client.received import ReceivedMessages
@@ -16,7 +14,7 @@ from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
 
 def event(kind, time=1.0, **fields):
-    return String(data=json.dumps({'time': time, 'event': kind, **fields}))
+    return {'time': time, 'event': kind, **fields}
 
 
 def joints(q, names=JOINT_NAMES):
@@ -36,8 +34,8 @@ class FakeLink:
     def check_open(self):
         pass
 
-    def services(self):
-        return [f'pick_place/teach_{name}' for name in ('home', 'start', 'target')]
+    def services(self, _prefix):
+        return ('home', 'start', 'target')
 
     def call(self, _kind, name, *_others):
         self.asked.append(name)
@@ -45,7 +43,7 @@ class FakeLink:
             raise KeyboardInterrupt
         return SimpleNamespace(success=True, message='')
 
-    def stop(self):
+    def stop_arm(self):
         raise ExecutionError('stop: timed out; USE THE EMERGENCY STOP')
 
     def publisher(self, _kind, topic, _seconds):
@@ -76,5 +74,5 @@ def link():
 @pytest.fixture
 def cell(link):
     cell = PickPlaceClient.__new__(PickPlaceClient)
-    cell._link = link
+    cell._link, cell._poses = link, 0
     return cell

@@ -4,6 +4,7 @@
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from controller_manager_msgs.srv import ListControllers
@@ -22,10 +23,12 @@ from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64, String
+from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import IOStates, ToolDataMsg
 
+from ur5_pick_place.client.connection import IK, PLANNER, TASK, Connection
+from ur5_pick_place.client.requests import fk_request
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import inverse_transform
@@ -51,8 +54,8 @@ from ur5_pick_place.planning.scene.world import shown
 from ur5_pick_place.task.preflight import NODES, OWN, SHARED, Observed
 
 _IO = 'io_and_status_controller'
-_SERVICE = {'ik_service': 'compute_ik_all', 'trajectory_planner': 'trajectory_planner/stop',
-            'pick_place': 'pick_place/run'}  # that only one node may offer
+# That only one node may offer:
+_SERVICE = {IK: 'compute_ik_all', PLANNER: f'{PLANNER}/stop', TASK: f'{TASK}/run'}
 _SENSOR = QoSProfile(depth=500, reliability=ReliabilityPolicy.BEST_EFFORT)
 # [s] of wall-clock time; together less than ten
 _DISCOVERY, _REPLY, _SAMPLE = 4.0, 1.5, 2.0
@@ -116,10 +119,10 @@ class _Collector:
             )
             for name in NODES
         }
-        self._list: Client[Any, Any] = node.create_client(
-            ListControllers, 'controller_manager/list_controllers'
-        )
-        self._fk: Client[Any, Any] = node.create_client(GetPositionFK, 'compute_fk')
+        self._connection = Connection(node)
+        listing = 'controller_manager/list_controllers'
+        self._list = self._connection.client(ListControllers, listing)
+        self._fk = self._connection.client(GetPositionFK, 'compute_fk')
         self._subscribe()
 
     def _subscribe(self) -> None:
@@ -128,8 +131,8 @@ class _Collector:
         def keep(name: str, field: str = 'data') -> Callable[[Any], None]:
             return lambda message: setattr(seen, name, getattr(message, field))
 
-        subscribe(String, 'pick_place/state', keep('task_state'), LATCHED)
-        subscribe(String, 'trajectory_planner/motion_state', keep('motion_state'), LATCHED)
+        for name, field in ((TASK, 'task_state'), (PLANNER, 'motion_state')):
+            self._connection.hear_state(name, partial(setattr, seen, field), LATCHED)
         subscribe(RobotMode, f'{_IO}/robot_mode', keep('robot_mode', 'mode'), LATCHED)
         subscribe(SafetyMode, f'{_IO}/safety_mode', keep('safety_mode', 'mode'), LATCHED)
         running = f'{_IO}/robot_program_running'
@@ -209,7 +212,7 @@ class _Collector:
         return found
 
     def _is_gripper_there(self) -> bool:
-        own = self._seen.parameters.get('pick_place', {})
+        own = self._seen.parameters.get(TASK, {})
         if own.get('gripper') != 'action':
             return False
         kind = str(own.get('gripper_action_type')).title().replace('_', '')
@@ -220,14 +223,10 @@ class _Collector:
     def _compare(self, frames: Frames, prefix: str) -> None:
         """Look tool0 up in TF, and in our kinematics at the joints of the same moment."""
         if self._state is not None and self._fk.service_is_ready():
-            request = GetPositionFK.Request(fk_link_names=['tool0'])
-            request.header.frame_id = f'{prefix}base'
-            request.robot_state.joint_state = self._state
-            requests = {'tool0': self._fk.call_async(request)}
-            with_tcp = GetPositionFK.Request(fk_link_names=['tcp'])
-            with_tcp.header.frame_id = f'{prefix}base'
-            with_tcp.robot_state.joint_state = self._state
-            requests['tcp'] = self._fk.call_async(with_tcp)
+            requests = {
+                link: self._fk.call_async(fk_request(link, f'{prefix}base', self._state))
+                for link in ('tool0', 'tcp')
+            }
             poses = {
                 name: pose_to_matrix(reply.pose_stamped[0].pose)
                 for name, reply in self._replies(requests).items()
@@ -269,7 +268,7 @@ class _Collector:
             self._seen.ages.append(now - stamp)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        planner = f'{self._node.get_namespace().rstrip("/")}/trajectory_planner'
+        planner = f'{self._node.get_namespace().rstrip("/")}/{PLANNER}'
         for value in (v for s in message.status if s.name == planner for v in s.values):
             if value.key == STREAMS:
                 self._seen.why_no_stream = '' if value.value == ACCEPTED else value.value
