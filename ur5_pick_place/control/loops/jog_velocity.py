@@ -57,48 +57,39 @@ _HUGE = 100.0  # [m/s, rad/s]; larger commands are scaled down first: squares mu
 _TINY = 1e-6  # [m/s, rad/s]; smaller commands are zero
 
 
-def _of_usable_size(values: Array) -> Array:
-    size = float(np.abs(values).max())
-    if size < _TINY:
-        return np.zeros_like(values)
-    return values * min(1.0, _HUGE / size)
-
-
 @dataclass(frozen=True)
-class JointVelocity:
-    """A command for joints, (6,) [rad/s]."""
+class Command:
+    """A command (6,), scaled to a usable size."""
 
-    velocity: Array
+    values: Array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, 'velocity', _of_usable_size(self.velocity))
+        size = float(np.abs(self.values).max())
+        factor = min(1.0, _HUGE / size) if size >= _TINY else 0.0
+        object.__setattr__(self, 'values', factor * self.values)
 
     @property
     def is_zero(self) -> bool:
         """Whether it commands no motion."""
-        return not self.velocity.any()
+        return not self.values.any()
+
+
+class JointVelocity(Command):
+    """Velocities of the joints [rad/s]."""
 
 
 @dataclass(frozen=True)
-class ToolVelocity:
-    """A command for the tool: the twist of the TCP."""
+class ToolVelocity(Command):
+    """
+    The twist of the tool in the axes of a frame [m/s, rad/s]: linear of the TCP, then angular.
 
-    # (6,) linear velocity of the TCP and angular velocity of the tool in the axes of a frame [m/s,
-    # rad/s]
-    twist: Array
-    rotation: Array  # (3, 3) orientation of that frame in `base`, or in tool0 if `is_on_tool`
-    is_on_tool: bool = False  # whether the frame turns with the tool
+    - `rotation` (3, 3): orientation of that frame in `base`, or in tool0 if `is_on_tool`
+    - `is_on_tool`: whether the frame turns with the tool
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, 'twist', _of_usable_size(self.twist))
+    """
 
-    @property
-    def is_zero(self) -> bool:
-        """Whether it commands no motion."""
-        return not self.twist.any()
-
-
-Command = JointVelocity | ToolVelocity
+    rotation: Array
+    is_on_tool: bool = False
 
 
 class JogVelocity:
@@ -127,7 +118,7 @@ class JogVelocity:
         if isinstance(command, ToolVelocity):
             qd, reason = self._of_tool(q, command)
         else:
-            qd, reason = command.velocity, ''
+            qd, reason = command.values, ''
         return (self._bounded(q, qd) if qd.any() else qd), reason
 
     def room(self, q: Array, qd: Array, command: Command) -> tuple[float, str]:
@@ -154,7 +145,7 @@ class JogVelocity:
         """Return the joint velocity of a twist, and why there is none."""
         T, J = forward(self._model, q), jacobian(self._model, q, 'base')
         R = T[:3, :3] @ command.rotation if command.is_on_tool else command.rotation
-        linear, angular = R @ command.twist[:3], R @ command.twist[3:]
+        linear, angular = R @ command.values[:3], R @ command.values[3:]
         tcp = T[:3, :3] @ self._planner.scene.tool.p_tool_tcp
         b = np.concatenate([linear - np.cross(angular, tcp), _LENGTH * angular])
         u, sigma, vt = np.linalg.svd(_weighted(J))

@@ -3,7 +3,6 @@
 
 from dataclasses import replace
 from math import degrees, hypot
-from typing import Protocol
 
 import numpy as np
 
@@ -15,9 +14,9 @@ from ur5_pick_place.kinematics.transforms import Array, body_error, make_transfo
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
 
-METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
-    law.name: law for law in (ResolvedRate, Gradient)
-}
+Law = ResolvedRate | Gradient
+
+METHODS: dict[str, type[Law]] = {law.name: law for law in (ResolvedRate, Gradient)}
 """The closed-loop methods, by their names in `controller_names` of ExecuteTrajectory."""
 
 
@@ -28,20 +27,6 @@ _CLOSE = 0.2
 _OFF_LINE = 0.5  # fraction by which the distance to the law's goal may exceed the lookahead
 _NEAR = 0.1  # [m]; with a lookahead up to this, the weight of the gradient law is adapted
 _ADAPT_EVERY = 0.005  # [m] along the line
-
-
-class Law(Protocol):
-    """A control law: the joint velocity that reduces the pose error."""
-
-    name: str
-
-    def rate(self, q: Array, T_goal: Array) -> Array:
-        """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
-        ...
-
-    def why_unreachable(self, q: Array, T_goal: Array) -> str:
-        """Return why the law cannot reach the goal (4, 4) from joints (6,); empty if it can."""
-        ...
 
 
 def make_law(method: str, model: Model, settings: LoopSettings) -> Law:
