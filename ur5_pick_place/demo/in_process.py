@@ -236,7 +236,7 @@ class InProcessCell:
         return True
 
     def press(self, button: str) -> bool:
-        return bool(getattr(self.driver.dashboard, button)().success)
+        return bool(self.driver.dashboard.act(button).success)
 
     def jog(self, command: Command) -> Jog:
         """Give a jog command, as a message does; the first one begins the jog."""
