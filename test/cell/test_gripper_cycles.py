@@ -145,7 +145,7 @@ def test_each_fault_of_the_gripper_at_the_grip_is_named(cell):
     cell.stop()
     recover(cell, 'open_gripper')
     machine, gripper, found = cell.station.machine, cell.station.gripper, {}
-    for fault in GRIPPER_FAULTS[cell.driver.gripper]:
+    for fault in GRIPPER_FAULTS[cell.world.settings.gripper]:
         cell.inject(fault)
         machine.start('grip', grip(gripper))
         cell.until(lambda: not cell.is_busy, 10.0, f'the end of a grip with {fault}')
