@@ -12,7 +12,6 @@ import ipaddress
 import logging
 import secrets
 import socket
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
@@ -30,10 +29,7 @@ from websockets.http11 import Request, Response
 from ur5_pick_place.cockpit.messages import LARGEST, problem_of
 from ur5_pick_place.errors import InvalidInput
 
-_BUSIEST = 600  # messages per second of a browser; a drag while the view turns sends 150
-_FLOOD = 20  # times _BUSIEST: more than a stalled connection delivers at once
 _ROUNDING = 1e-6  # of a slider's value in a browser
-_CLICK = b'GuiUpdateMessage'
 _MOST_BAD = 20  # bad messages before a connection is closed
 _POLICY = (
     "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
@@ -255,29 +251,17 @@ def _connection_type(
     """Return a connection on which viser receives only messages that were checked."""
 
     class Checked(ServerConnection):
-        _bad, _second, _count = 0, 0, 0
+        _bad = 0
 
         async def recv(self, decode: bool | None = None) -> Any:
             while True:
                 data = await super().recv(decode)
                 problem = problem_of(data, value_problem)
-                if not problem and self._is_busy():
-                    if self._count <= _FLOOD * _BUSIEST:  # a burst after a stall
-                        if _CLICK in data:
-                            return data
-                        continue
-                    problem, self._bad = f'more than {_BUSIEST} messages a second', _MOST_BAD
                 if not problem:
                     return data
                 self._bad += 1
                 warn(f'a message of a browser was ignored: {problem}')
                 if self._bad > _MOST_BAD:
                     self.transport.abort()  # a closing handshake would read on for 10 s
-
-        def _is_busy(self) -> bool:
-            now = int(time.monotonic())
-            self._count = self._count + 1 if now == self._second else 1
-            self._second = now
-            return self._count > _BUSIEST
 
     return Checked

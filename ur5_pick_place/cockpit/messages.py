@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Which messages of a browser are let in: known types, known fields, finite numbers.
+Which messages of a browser are let in: known types with their fields, finite numbers.
 
 The page's own client sends nothing else that the cockpit uses; in particular viser's requests for
 a public address, uploads and the browser's storage are not on the list. Needs neither viser nor
@@ -9,86 +9,83 @@ ROS.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Annotated, Any
 
-import msgspec.msgpack
+import msgspec
+
+from ur5_pick_place.errors import one_line
 
 LARGEST = 16_384
 """Bytes of a message; the client's largest, of a camera, takes 400."""
 
-_FAR = 100.0  # [m] of anything on the page from its origin
-_LONGEST = 200  # characters of a name or a value
+_LONGEST = 200  # characters of what is said about a message
 _UNIT = 0.01  # how far the norm of a quaternion may be from 1
 
-Check = Callable[[Any], bool]
+_Text = Annotated[str, msgspec.Meta(max_length=200)]
+_Pixels = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+_Coordinate = Annotated[float, msgspec.Meta(ge=-100.0, le=100.0)]  # [m] from the page's origin
+_Vector = tuple[float, float, float]
+_Rotation = tuple[float, float, float, float]
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and _is_finite(value)
+class _Message(msgspec.Struct, forbid_unknown_fields=True):
+    """A message whose field `type` is the name of its class."""
 
 
-def _is_finite(value: float) -> bool:
-    return abs(value) <= 1e9 if isinstance(value, int) else math.isfinite(value)
+class ViewerCameraMessage(_Message, tag=True):
+    wxyz: _Rotation
+    position: _Vector
+    fov: float
+    near: float
+    far: float
+    image_height: _Pixels
+    image_width: _Pixels
+    look_at: _Vector
+    up_direction: _Vector
 
 
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and len(value) <= _LONGEST and value.isprintable()
+class _Entered(_Message):
+    """Other properties would change the page, not what a user may enter."""
+
+    value: bool | float | _Text
 
 
-def _is_list(value: Any, length: int) -> bool:
-    return isinstance(value, list) and len(value) == length and all(map(_is_number, value))
+class GuiUpdateMessage(_Message, tag=True):
+    uuid: _Text
+    updates: _Entered
 
 
-def _is_position(value: Any) -> bool:
-    return _is_list(value, 3) and max(map(abs, value)) <= _FAR
+class GuiButtonHoldMessage(_Message, tag=True):
+    uuid: _Text
+    frequency: float
 
 
-def _is_vector(value: Any) -> bool:
-    return _is_list(value, 3)
+class TransformControlsUpdateMessage(_Message, tag=True):
+    name: _Text
+    wxyz: _Rotation
+    position: tuple[_Coordinate, _Coordinate, _Coordinate]
+    owner: _Text = ''
 
 
-def _is_rotation(value: Any) -> bool:
-    return _is_list(value, 4) and abs(math.hypot(*value) - 1.0) <= _UNIT
+class TransformControlsDragStartMessage(_Message, tag=True):
+    name: _Text
+    owner: _Text = ''
 
 
-def _is_pixels(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 100_000
+class TransformControlsDragEndMessage(_Message, tag=True):
+    name: _Text
+    owner: _Text = ''
 
 
-def _is_value(value: Any) -> bool:
-    return isinstance(value, bool) or _is_number(value) or _is_text(value)
-
-
-def _is_update(value: Any) -> bool:
-    # Other properties would change the page, not what a user may enter.
-    return isinstance(value, dict) and list(value) == ['value'] and _is_value(value['value'])
-
-
-_HANDLE: Mapping[str, Check] = {'name': _is_text, 'owner': _is_text}
-_FIELDS: Mapping[str, Mapping[str, Check]] = {
-    'ViewerCameraMessage': {
-        'wxyz': _is_rotation,
-        'position': _is_vector,
-        'fov': _is_number,
-        'near': _is_number,
-        'far': _is_number,
-        'image_height': _is_pixels,
-        'image_width': _is_pixels,
-        'look_at': _is_vector,
-        'up_direction': _is_vector,
-    },
-    'GuiUpdateMessage': {'uuid': _is_text, 'updates': _is_update},
-    'GuiButtonHoldMessage': {'uuid': _is_text, 'frequency': _is_number},
-    'TransformControlsUpdateMessage': {
-        **_HANDLE,
-        'wxyz': _is_rotation,
-        'position': _is_position,
-    },
-    'TransformControlsDragStartMessage': _HANDLE,
-    'TransformControlsDragEndMessage': _HANDLE,
-}
-_OPTIONAL = {'owner'}
+_DECODER = msgspec.msgpack.Decoder(
+    ViewerCameraMessage
+    | GuiUpdateMessage
+    | GuiButtonHoldMessage
+    | TransformControlsUpdateMessage
+    | TransformControlsDragStartMessage
+    | TransformControlsDragEndMessage
+)
 
 
 def problem_of(
@@ -105,21 +102,23 @@ def problem_of(
     if len(data) > LARGEST:
         return f'{len(data)} bytes: at most {LARGEST}'
     try:
-        message = msgspec.msgpack.decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError, TypeError) as error:
-        return f'not msgpack: {type(error).__name__}'
-    if not isinstance(message, dict) or not isinstance(message.get('type'), str):
-        return 'no message with a type'
-    kind = message.pop('type')
-    fields = _FIELDS.get(kind)
-    if fields is None:
-        return f'type {kind[:_LONGEST]!r} is not accepted'
-    if not fields.keys() - _OPTIONAL <= message.keys() <= fields.keys():
-        return f'{kind}: fields must be {", ".join(fields)}'
-    bad = [name for name, value in message.items() if not fields[name](value)]
-    if bad:
-        return f'{kind}: bad {", ".join(bad)}'
-    if kind == 'GuiUpdateMessage':
-        return value_problem(message['uuid'], message['updates']['value'])
+        message = _DECODER.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        return one_line(str(error))[:_LONGEST]
+    values = msgspec.to_builtins(message)
+    if not _is_finite(values):
+        return f'{values["type"]}: numbers must be finite'
+    rotation = values.get('wxyz')
+    if rotation and abs(math.hypot(*rotation) - 1.0) > _UNIT:
+        return f'{values["type"]}: wxyz must be a unit quaternion'
+    if isinstance(message, GuiUpdateMessage):
+        return value_problem(message.uuid, message.updates.value)
     return ''
 
+
+def _is_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, value.values()))
+    return all(map(_is_finite, value)) if isinstance(value, list | tuple) else True
