@@ -27,7 +27,6 @@ from ur5_pick_place.kinematics.variants import (
     Solution,
     all_solutions,
     all_variants,
-    nearest_variant,
     solutions_near,
 )
 
@@ -54,7 +53,6 @@ __all__ = [
     'link_frames',
     'link_pose',
     'load_model',
-    'nearest_variant',
     'point_velocity',
     'singularity',
     'solutions_near',

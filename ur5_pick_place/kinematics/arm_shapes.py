@@ -26,10 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.model import LINKS, Model
 from ur5_pick_place.kinematics.transforms import Array
 
-LINKS = ('base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
 _UPPER_ARM, _FOREARM = 2, 3
 _LONG = {_UPPER_ARM: 0.425, _FOREARM: 0.39225}  # lengths on the ur5 [m]
 # Types with the links of another one, but for those that `arm_shapes.json` has.

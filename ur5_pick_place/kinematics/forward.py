@@ -9,18 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
+from ur5_pick_place.kinematics.model import JOINT_NAMES, MOVING_LINKS, Model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, as_floats
 
 # The links that move, as the robot description calls them: link i turns with joint i.
-LINK_NAMES = (
-    'shoulder_link',
-    'upper_arm_link',
-    'forearm_link',
-    'wrist_1_link',
-    'wrist_2_link',
-    'wrist_3_link',
-)
+LINK_NAMES = tuple(f'{link}_link' for link in MOVING_LINKS)
 
 
 def check_joints(q: ArrayLike, name: str = 'q') -> Array:

@@ -3,7 +3,7 @@
 Models of arms: presets, DH tables, and the driver's calibration files.
 
 The real joints of a calibrated arm are displaced and tilted by a little against the DH table;
-`inverse_calibrated` solves for them.
+`inverse` solves for them.
 
 References
 ----------
@@ -25,6 +25,7 @@ from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics.forward import forward
 from ur5_pick_place.kinematics.model import (
     ALPHA,
+    MOVING_LINKS,
     PRESETS,
     Q_MAX,
     UR3_LAB_DH,
@@ -41,8 +42,6 @@ from ur5_pick_place.kinematics.transforms import (
     matrix_from_rpy,
 )
 from ur5_pick_place.settings import REQUIRED, Settings, setting
-
-LINKS = ('shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
 
 _ROUNDING = 1e-9  # [m, rad]; a file that differs by less describes the nominal arm
 _MAX_LENGTH = 0.02  # m; calibrated arms differ from their DH table by millimetres only
@@ -165,10 +164,10 @@ def _joint_poses(data: Any) -> tuple[Array, str]:
     kinematics = data.get('kinematics') if isinstance(data, Mapping) else None
     if not isinstance(kinematics, Mapping):
         raise InvalidInput("has no 'kinematics'; give the file that ur_calibration wrote")
-    for link in LINKS:
+    for link in MOVING_LINKS:
         if link not in kinematics:
-            raise InvalidInput(f'kinematics has no {link!r}; it needs {", ".join(LINKS)}')
-    poses = [_JointPose.from_dict(kinematics[link], f'kinematics.{link}') for link in LINKS]
+            raise InvalidInput(f'kinematics has no {link!r}; it needs {", ".join(MOVING_LINKS)}')
+    poses = [_JointPose.from_dict(kinematics[link], f'kinematics.{link}') for link in MOVING_LINKS]
     hash_ = kinematics.get('hash')
     return np.array([astuple(pose) for pose in poses]), '' if hash_ is None else str(hash_).strip()
 

@@ -32,6 +32,10 @@ JOINT_NAMES = (
     'wrist_3_joint',
 )
 
+LINKS = ('base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
+MOVING_LINKS = LINKS[1:]
+"""Link i of these turns with joint i."""
+
 HOME = np.deg2rad([0.0, -90.0, 90.0, -90.0, -90.0, 0.0])  # tool down, clear of all singularities
 HOME.setflags(write=False)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Variants of a solution by whole turns of joints, within limits and near a seed."""
+"""Every solution of a pose, its variants by whole turns of joints, and those near a seed."""
 
 import itertools
-from math import isfinite, pi
+from math import pi
 from typing import NamedTuple
 
 import numpy as np
@@ -30,30 +30,6 @@ class Solution(NamedTuple):
     distance: float
 
 
-def nearest_variant(
-    m: Model, q: ArrayLike, seed: ArrayLike, limits: Limits | None = None
-) -> Array:
-    """
-    Return solutions with each joint turned by whole turns to be nearest a seed within limits.
-
-    `q` (..., 6): solutions [rad]; rows of NaN stay. `seed` (6,) or (..., 6): joints that the
-    solutions are to be close to [rad]. `limits` (6,): lowest and highest joint angles instead of
-    the model's [rad].
-
-    Returns (..., 6); rows for which no whole turn is within the limits are NaN.
-
-    """
-    variants = np.array(q, dtype=np.float64, order='C')
-    near = np.broadcast_to(check_joints(seed, 'seed'), variants.shape)
-    bounds, distance = _bounds(m, limits), np.empty(1)
-    for at in np.ndindex(variants.shape[:-1]):
-        if np.isfinite(variants[at]).all():
-            _ik.turn_near(variants[at][None], near[at], *bounds, distance)
-        if not np.isfinite(variants[at]).all() or not isfinite(distance[0]):
-            variants[at] = np.nan
-    return variants
-
-
 def _bounds(m: Model, limits: Limits | None) -> tuple[Array, Array]:
     """Return the lowest and highest joint angles, (6,) each [rad]."""
     if limits is None:
@@ -64,20 +40,12 @@ def _bounds(m: Model, limits: Limits | None) -> tuple[Array, Array]:
     return low, high
 
 
-def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
-    """
-    Return every combination of whole turns of one solution that is within limits.
-
-    `q` (6,): one solution [rad]. `limits` (6,): lowest and highest joint angles instead of the
-    model's [rad].
-
-    Returns (n, 6).
-
-    """
+def all_variants(m: Model, q: ArrayLike) -> Array:
+    """Return every combination of whole turns of one solution (6,) [rad] within limits, (n, 6)."""
     joints = check_joints(q)
     if joints.ndim != 1:
         raise InvalidInput(f'q has shape {joints.shape}: must be (6,), one solution at a time')
-    fewest, most = _turns_within(m, joints, limits)
+    fewest, most = np.ceil((m.q_min - joints) / _TURN), np.floor((m.q_max - joints) / _TURN)
     turns = [np.arange(low, high + 1.0) for low, high in zip(fewest, most, strict=True)]
     combinations = np.array(list(itertools.product(*turns))).reshape(-1, 6)
     return joints + _TURN * combinations
@@ -146,11 +114,3 @@ def solutions_near(
         raise InvalidInput('T: not a rotation, by rounding errors; normalise it first')
     branches = map(BRANCHES.__getitem__, branch[:count].tolist())
     return [*map(Solution, branches, q, distances[:count].tolist())]
-
-
-def _turns_within(m: Model, q: Array, limits: Limits | None) -> tuple[Array, Array]:
-    """Return the fewest and most whole turns that keep each joint within limits."""
-    low, high = (m.q_min, m.q_max) if limits is None else limits
-    fewest = np.ceil((np.asarray(low) - q) / _TURN)
-    most = np.floor((np.asarray(high) - q) / _TURN)
-    return fewest, most

@@ -26,7 +26,7 @@ from ur5_pick_place.kinematics import (
     explain,
     inverse,
 )
-from ur5_pick_place.kinematics.arm_shapes import LINKS
+from ur5_pick_place.kinematics.model import LINKS
 from ur5_pick_place.kinematics.reasons import MissingBranch
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact

@@ -24,7 +24,7 @@ from tf2_ros import StaticTransformBroadcaster
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
-from ur5_pick_place.kinematics.loading import LINKS
+from ur5_pick_place.kinematics.model import MOVING_LINKS
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.nodes.messages.conversions import matrix_to_transform, pose_to_matrix
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, scene_message
@@ -205,7 +205,7 @@ def test_a_calibrated_arm_is_answered_by_its_own_kinematics(
     context: None, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     off = rng.normal(0.0, [5e-4] * 3 + [1e-3] * 3, (6, 6))
-    links = {link: np.add(SHIPPED[link], off[i]) for i, link in enumerate(LINKS)}
+    links = {link: np.add(SHIPPED[link], off[i]) for i, link in enumerate(MOVING_LINKS)}
     path = write(tmp_path / 'calibration.yaml', links)
     calibrated = load_model(path)
     T = forward(calibrated, HOME)

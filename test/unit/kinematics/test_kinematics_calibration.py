@@ -28,7 +28,8 @@ from ur5_pick_place.kinematics import (
     singularity,
     solutions_near,
 )
-from ur5_pick_place.kinematics.loading import LINKS, calibration_offset
+from ur5_pick_place.kinematics.loading import calibration_offset
+from ur5_pick_place.kinematics.model import MOVING_LINKS
 from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.follow import follow_poses
@@ -39,14 +40,14 @@ from ur5_pick_place.planning.planner import MotionPlanner
 def calibrated(tmp_path: Path, rng: np.random.Generator) -> tuple[Path, dict]:
     """An arm whose joints are off by about half a millimetre and a milliradian each."""
     off = rng.normal(0, [5e-4] * 3 + [1e-3] * 3, (6, 6))
-    links = {link: np.add(SHIPPED[link], off[i]) for i, link in enumerate(LINKS)}
+    links = {link: np.add(SHIPPED[link], off[i]) for i, link in enumerate(MOVING_LINKS)}
     return write(tmp_path / 'calibration.yaml', links), links
 
 
 def forward_as_urdf(links: dict, q: np.ndarray) -> np.ndarray:
     """Give the last link's pose in `base`: the joints' poses of the file, each turned about z."""
     T = np.eye(4)
-    for link, angle in zip(LINKS, q, strict=True):
+    for link, angle in zip(MOVING_LINKS, q, strict=True):
         joint = np.eye(4)
         joint[:3, :3] = Rotation.from_euler('xyz', links[link][3:]).as_matrix()
         joint[:3, 3] = links[link][:3]

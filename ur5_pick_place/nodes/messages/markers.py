@@ -179,7 +179,8 @@ def _mesh_triangles(mesh: Mesh) -> Array:
     """Return triangles (m, 3, 3) of a mesh, or of its bounding box if they are too many."""
     if len(mesh.triangles) <= _DRAWN_TRIANGLES:
         return np.asarray(mesh.vertices[mesh.triangles])
-    corners = np.array(list(product((-1.0, 1.0), repeat=3))) * mesh.half
+    ends = np.stack([mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)])
+    corners = np.array(list(product(*ends.T)))
     quads = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
     halves = [t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]
     return np.asarray(corners[np.array(halves)])

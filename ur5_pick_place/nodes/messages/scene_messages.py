@@ -128,7 +128,7 @@ def move_shapes(
             )
     rest = {name: iter(poses) for name, poses in given.items()}
     return tuple(
-        placed.at(numbers_to_matrix(next(rest[name])))
+        PlacedShape(placed.shape, numbers_to_matrix(next(rest[name])))
         for name, placed in zip(own, shapes, strict=True)
     )
 
@@ -178,8 +178,8 @@ def object_message(thing: SceneObject | AttachedObject, frame_id: str) -> Collis
         pose = matrix_to_pose(placed.T_object_shape)
         shape = placed.shape
         if isinstance(shape, Mesh):
-            message.meshes.append(_mesh_message(shape, placed.p_middle))
-            message.mesh_poses.append(matrix_to_pose(placed.T_object_given))
+            message.meshes.append(_mesh_message(shape))
+            message.mesh_poses.append(pose)
         elif isinstance(shape, Plane):
             coefficients = [*map(float, shape.normal), -shape.offset]
             message.planes.append(PlaneMessage(coef=coefficients))
@@ -258,10 +258,9 @@ def _primitive_message(shape: Shape) -> SolidPrimitive:
     return SolidPrimitive(type=kind, dimensions=[shape.height, shape.r])
 
 
-def _mesh_message(mesh: Mesh, p_middle: Array) -> MeshMessage:
-    """Return a mesh with its vertices as the client gave them."""
+def _mesh_message(mesh: Mesh) -> MeshMessage:
     message = MeshMessage()
-    vertices = (mesh.vertices + p_middle).tolist()
+    vertices = mesh.vertices.tolist()
     message.vertices = [Point(x=x, y=y, z=z) for x, y, z in vertices]
     message.triangles = [
         MeshTriangle(vertex_indices=corners) for corners in mesh.triangles.astype(np.uint32)

@@ -8,7 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from ur5_pick_place.kinematics import Model
-from ur5_pick_place.kinematics.arm_shapes import LINKS, LinkBody, arm_bodies, bodies_apart
+from ur5_pick_place.kinematics.arm_shapes import LinkBody, arm_bodies, bodies_apart
+from ur5_pick_place.kinematics.model import LINKS
 from ur5_pick_place.kinematics.transforms import Array, make_transform
 from ur5_pick_place.planning.collision.solids import hull_around, hull_of
 from ur5_pick_place.planning.scene.scene import Scene
@@ -84,16 +85,14 @@ def find_obstacles(model: Model, scene: Scene) -> Iterator[Body]:
 
 
 def _attached(thing: AttachedObject) -> list[Body]:
-    return [
-        Body(
-            attached_name(thing.id),
-            _HAND,
-            thing.T_tool_object @ placed.T_object_shape,
-            hull_of(placed.shape) if isinstance(placed.shape, Mesh) else placed.shape,
-            thing.may_touch,
-        )
-        for placed in thing.shapes
-    ]
+    bodies = []
+    for placed in thing.shapes:
+        shape, T = placed.shape, thing.T_tool_object @ placed.T_object_shape
+        if isinstance(shape, Mesh):
+            T = T @ make_transform(np.eye(3), shape.middle)
+            shape = hull_of(shape)
+        bodies.append(Body(attached_name(thing.id), _HAND, T, shape, thing.may_touch))
+    return bodies
 
 
 def find_own_pairs(model: Model, bodies: list[Body]) -> list[tuple[int, int]]:

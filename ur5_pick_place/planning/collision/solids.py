@@ -56,10 +56,10 @@ def solid_of(shape: Shape) -> Solid:
 
 
 def hull_of(mesh: Mesh) -> Mesh:
-    """Return the convex hull of a mesh; a flat mesh is thickened. Cached."""
+    """Return the convex hull of a mesh about its middle; a flat mesh is thickened. Cached."""
     found = _hulls.get(mesh)
     if found is None:
-        found = _hulls[mesh] = hull_around(mesh.vertices)
+        found = _hulls[mesh] = hull_around(mesh.vertices - mesh.middle)
     return found
 
 
@@ -78,7 +78,8 @@ def _make(shape: Shape) -> Solid:
     if not _is_flat(shape.vertices):
         hull = hull_of(shape)
         if _volume(shape) >= (1.0 - _CONVEX) * _volume(hull):
-            return Solid(coal.Convex(_points(hull.vertices), _triangles(hull.triangles)))
+            vertices = hull.vertices + shape.middle
+            return Solid(coal.Convex(_points(vertices), _triangles(hull.triangles)))
     triangles = _with_area(shape)
     surface = coal.BVHModelOBBRSS()
     # A corner of no triangle: the broad phase passes over bodies whose box has no volume.

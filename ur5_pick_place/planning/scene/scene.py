@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput, quoted
+from ur5_pick_place.kinematics.model import LINKS
 from ur5_pick_place.kinematics.transforms import Array, check_transform
 from ur5_pick_place.planning.scene.world import OWN_PART, AttachedObject, SceneObject, World
 from ur5_pick_place.settings import is_finite_number
@@ -27,9 +28,7 @@ POSITION_RANGE = (-10.0, 10.0)  # coordinate of a box [m]
 HEIGHT_RANGE = (-2, 2)  # [m]
 MARGIN_RANGE = (0, 0.02)  # [m]; the shoulder joint is only 29 mm above the UR5's table
 # Names of other bodies in contacts; no box may have one of these names.
-RESERVED_NAMES = (
-    'base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3', 'part', 'table',
-)
+RESERVED_NAMES = (*LINKS, 'part', 'table')
 _MAX_NAME = 64
 
 

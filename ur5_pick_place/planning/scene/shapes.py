@@ -27,9 +27,10 @@ class Shape:
     half: Array  # (3,) half extents of the bounding box about the origin [m]
     radius: float  # radius of the bounding sphere about the origin [m]
 
-    def support(self, direction: Array) -> Array:
-        """Return the extent along unit directions (..., 3); shape (...) [m]."""
-        raise NotImplementedError
+    @property
+    def middle(self) -> Array:
+        """A point (3,) [m] that lies in its convex hull: its origin, unless it is a mesh."""
+        return np.zeros(3)
 
     def numbers(self) -> tuple[ArrayLike, ...]:
         """Return the numbers that distinguish it from others of its class."""
@@ -50,9 +51,6 @@ class Cuboid(Shape):
             _length(f'edge of the box along {axis}', edge)
         _keep(self, size=size, half=size / 2, radius=float(np.linalg.norm(size / 2)))
 
-    def support(self, direction: Array) -> Array:
-        return np.asarray(np.abs(direction) @ self.half)
-
     def numbers(self) -> tuple[ArrayLike, ...]:
         return (self.size,)
 
@@ -66,9 +64,6 @@ class Sphere(Shape):
     def __post_init__(self) -> None:
         r = _length('radius of the sphere', self.radius)
         _keep(self, half=np.full(3, r), radius=r)
-
-    def support(self, direction: Array) -> Array:
-        return np.full(direction.shape[:-1], self.radius)
 
     def numbers(self) -> tuple[ArrayLike, ...]:
         return (self.radius,)
@@ -86,10 +81,6 @@ class Cylinder(Shape):
         h = _length('height of the cylinder', self.height)
         _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
 
-    def support(self, direction: Array) -> Array:
-        across = np.hypot(direction[..., 0], direction[..., 1])
-        return np.asarray(across * self.r + np.abs(direction[..., 2]) * self.height / 2)
-
     def numbers(self) -> tuple[ArrayLike, ...]:
         return self.r, self.height
 
@@ -105,11 +96,6 @@ class Cone(Shape):
         r = _length('radius of the cone', self.r)
         h = _length('height of the cone', self.height)
         _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
-
-    def support(self, direction: Array) -> Array:
-        up = direction[..., 2] * self.height / 2
-        across = np.hypot(direction[..., 0], direction[..., 1])
-        return np.asarray(np.maximum(up, across * self.r - up))
 
     def numbers(self) -> tuple[ArrayLike, ...]:
         return self.r, self.height
@@ -155,9 +141,6 @@ class Mesh(Shape):
         """The mean of its vertices, (3,) [m]; lies in its convex hull."""
         return np.asarray(self.vertices.mean(axis=0))
 
-    def support(self, direction: Array) -> Array:
-        return np.asarray((direction @ self.vertices.T).max(axis=-1))
-
     def numbers(self) -> tuple[ArrayLike, ...]:
         return self.vertices, self.triangles
 
@@ -171,17 +154,20 @@ class Plane(Shape):
 
     def __post_init__(self) -> None:
         normal = np.array(self.normal, dtype=np.float64)
-        if not (np.isfinite(normal).all() and is_finite_number(self.offset)):
-            raise InvalidInput(f'plane {normal.tolist()}, {self.offset}: must be finite numbers')
-        scale = float(np.abs(normal).max()) or 1.0  # whose square may be out of range
-        length = scale * float(np.linalg.norm(normal / scale))
+        with np.errstate(over='ignore'):
+            length = float(np.linalg.norm(normal))
+        if not (is_finite_number(length) and is_finite_number(self.offset)):
+            raise InvalidInput(
+                f'plane {normal.tolist()}, {self.offset}: must be finite numbers, the normal of '
+                'length 1'
+            )
         if not length > _MIN_NORMAL:
             raise InvalidInput(f'plane with normal {normal.tolist()}: must not be zero')
         offset = float(self.offset) / length
-        if not (is_finite_number(length) and is_finite_number(offset)):
+        if not is_finite_number(offset):
             raise InvalidInput(
-                f'plane {normal.tolist()}, {self.offset}: the length {length:g} of its normal and '
-                f'its distance {offset:g} m must be finite; give a normal of length 1'
+                f'plane {normal.tolist()}, {self.offset}: its distance {offset:g} m must be '
+                'finite; give a normal of length 1'
             )
         _keep(
             self,
@@ -190,9 +176,6 @@ class Plane(Shape):
             half=np.full(3, np.inf),
             radius=np.inf,
         )
-
-    def support(self, direction: Array) -> Array:
-        return np.full(direction.shape[:-1], np.inf)
 
     def numbers(self) -> tuple[ArrayLike, ...]:
         return self.normal, self.offset

@@ -24,7 +24,6 @@ T = TypeVar('T')
 MAX_SHAPES = 256  # of all objects; with more, a check does not fit into a control cycle
 MAX_ALL_TRIANGLES = 10_000
 MAX_WEIGHT = 100.0  # of an attached object [kg]; no arm of the family carries a quarter of it
-_MIDDLE = 1e-9  # [m]; largest offset of a mesh from its middle
 _SHOWN = 64  # characters of an id in a message
 
 OWN_PART = 'ur5_pick_place/part'
@@ -33,36 +32,10 @@ OWN_PART = 'ur5_pick_place/part'
 
 @dataclass(frozen=True, eq=False)
 class PlacedShape:
-    """A shape and its pose in the frame of its object; a mesh is centred on its middle."""
+    """A shape and its pose in the frame of its object."""
 
     shape: Shape
     T_object_shape: Array  # (4, 4)
-    # (3,) the middle of a mesh in the frame in which its vertices were given [m]
-    p_middle: Array = field(default_factory=lambda: np.zeros(3))
-
-    def __post_init__(self) -> None:
-        shape, T = self.shape, np.array(self.T_object_shape, dtype=np.float64)
-        if isinstance(shape, Mesh) and np.abs(shape.middle).max() > _MIDDLE:
-            middle = shape.middle
-            shape = Mesh(shape.vertices - middle, shape.triangles)
-            T[:3, 3] += T[:3, :3] @ middle
-            object.__setattr__(self, 'p_middle', middle)
-        T.setflags(write=False)
-        object.__setattr__(self, 'shape', shape)
-        object.__setattr__(self, 'T_object_shape', T)
-
-    @property
-    def T_object_given(self) -> Array:
-        """The pose (4, 4) of the shape, that of a mesh as its vertices were given."""
-        T = self.T_object_shape.copy()
-        T[:3, 3] -= T[:3, :3] @ self.p_middle
-        return T
-
-    def at(self, T_object_given: Array) -> 'PlacedShape':
-        """Return the shape at another pose (4, 4), that of a mesh as its vertices were given."""
-        T = T_object_given.copy()
-        T[:3, 3] += T[:3, :3] @ self.p_middle
-        return replace(self, T_object_shape=T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +49,9 @@ class SceneObject:
     def __post_init__(self) -> None:
         if not self.shapes:
             raise InvalidInput('it has no shapes: give primitives, meshes or planes')
-        for T in (self.T_base_link_object, *self.poses()):
-            check_position(T)
+        check_position(self.T_base_link_object[:3, 3])
+        for T, placed in zip(self.poses(), self.shapes, strict=True):
+            check_position(T[:3, :3] @ placed.shape.middle + T[:3, 3])
 
     def poses(self) -> list[Array]:
         """Return T_base_link_shape (4, 4) of each shape."""
@@ -109,17 +83,23 @@ class AttachedObject:
             raise InvalidInput('it has no shapes: give primitives or meshes')
         if any(isinstance(placed.shape, Plane) for placed in self.shapes):
             raise InvalidInput('a plane cannot be carried: give primitives or meshes')
-        check_position(self.T_tool_object)
-        for placed in self.shapes:
-            check_position(self.T_tool_object @ placed.T_object_shape)
+        for point in (self.T_tool_object[:3, 3], *self.middles()):
+            check_position(point)
         if not 0.0 <= self.mass <= MAX_WEIGHT:
             raise InvalidInput(f'weight = {self.mass} kg: must be 0 to {MAX_WEIGHT:g} kg')
 
     @property
     def load(self) -> Load:
-        """Its load in tool0: a point mass at the mean of its shapes' origins."""
-        centres = [(self.T_tool_object @ p.T_object_shape)[:3, 3] for p in self.shapes]
-        return Load(self.mass, np.mean(centres, axis=0))
+        """Its load in tool0: a point mass at the mean of the middles of its shapes."""
+        return Load(self.mass, np.mean(self.middles(), axis=0))
+
+    def middles(self) -> list[Array]:
+        """Return the middle of each shape in tool0, (3,) [m]."""
+        poses = [self.T_tool_object @ placed.T_object_shape for placed in self.shapes]
+        return [
+            T[:3, :3] @ placed.shape.middle + T[:3, 3]
+            for T, placed in zip(poses, self.shapes, strict=True)
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,9 +168,9 @@ def shown(id: str) -> str:
     return repr(id if len(id) <= _SHOWN else f'{id[:_SHOWN]}…')
 
 
-def check_position(T: Array) -> None:
-    """Refuse a pose (4, 4) with a coordinate beyond `POSITION_RANGE`."""
-    for axis, value in zip('xyz', T[:3, 3], strict=True):
+def check_position(point: Array) -> None:
+    """Refuse a point (3,) with a coordinate beyond `POSITION_RANGE`."""
+    for axis, value in zip('xyz', point, strict=True):
         if not abs(value) <= POSITION_RANGE:
             raise InvalidInput(
                 f'{axis} = {value:g} m: must lie in {-POSITION_RANGE:g} to {POSITION_RANGE:g} m'
