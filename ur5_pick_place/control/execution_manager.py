@@ -318,7 +318,7 @@ class ExecutionManager:
         """Process the controller's answer to a goal."""
         if not is_accepted:
             self._own.record_ended(goal.id)
-            if goal is self._goal and goal.stop_reason:
+            if goal is self._goal and goal.phase is not Phase.RUNNING:
                 # The braking motion was refused: the motion that it should replace is canceled.
                 goal.settle(self.status.stamp)
                 self._cancel_stopped_motion()
@@ -345,7 +345,7 @@ class ExecutionManager:
             return
         if outcome.ok:
             goal.has_arrived = True
-        elif goal.stop_reason and not self._seen.foreign_goal:
+        elif goal.phase is not Phase.RUNNING and not self._seen.foreign_goal:
             goal.settle(self.status.stamp)
         else:
             self.fail(self._seen.foreign_goal or self._fault or outcome.reason)
