@@ -2,7 +2,6 @@
 """The task node alone, through DDS: the places of its cycle file, one of them a tag's frame."""
 
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,8 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from driver_client import DriverClient  # noqa: E402
 from geometry_msgs.msg import PoseStamped, TransformStamped  # noqa: E402
-from rclpy.context import Context  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
@@ -31,25 +29,18 @@ PLACES = 'places: {home: , part: {from_frame: part_0}, target: , tray: }\n'
 LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-class Around:
+class Around(DriverClient):
     """An arm at rest at home, a tag, and a client of the task node."""
 
     def __init__(self, folder):
+        super().__init__()
         self.poses_file = folder / 'poses.yaml'
-        self.context = Context()
-        rclpy.init(context=self.context)
-        self.node = rclpy.create_node('around', context=self.context)
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.executor.add_node(self.node)
         self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
         self._tf = TransformBroadcaster(self.node)
         self.tag = None  # x, y [m] of the part
         self.frames = []
-        self.node.create_subscription(
-            TFMessage, '/tf_static', lambda m: self.frames.extend(m.transforms), LATCHED
-        )
+        self.hear(TFMessage, '/tf_static', lambda m: self.frames.extend(m.transforms), LATCHED)
         self._places = {}
-        self._clients = {}
         self.node.create_timer(0.02, self._publish)
 
     def _publish(self):
@@ -64,33 +55,14 @@ class Around:
             (p.x, p.y), p.z = self.tag, 0.0225
             self._tf.sendTransform(frame)
 
-    def until(self, condition, seconds=30.0):
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, 'timed out'
-            self.executor.spin_once(timeout_sec=0.05)
-
-    def wait(self, seconds):
-        end = time.monotonic() + seconds
-        self.until(lambda: time.monotonic() > end)
-
-    def call(self, kind, name):
-        if name not in self._clients:
-            self._clients[name] = self.node.create_client(kind, f'pick_place/{name}')
-        client = self._clients[name]
-        self.until(client.service_is_ready)
-        future = client.call_async(kind.Request())
-        self.until(future.done, 60.0)
-        return future.result()
-
     def ask(self, name):
-        return self.call(Trigger, name)
+        return self.call(Trigger, f'pick_place/{name}')
 
     def teach(self, name, message):
         if name not in self._places:
             topic = f'pick_place/{name}_pose'
             self._places[name] = self.node.create_publisher(PoseStamped, topic, 10)
-            self.until(self._places[name].get_subscription_count)
+            self.until(self._places[name].get_subscription_count, topic)
         self._places[name].publish(message)
 
     def kept(self):
@@ -123,9 +95,7 @@ def around(ros_domain, tmp_path_factory):
         executor.shutdown()
         task.destroy_node()
         rclpy.try_shutdown()
-        around.executor.shutdown()
-        around.node.destroy_node()
-        around.context.try_shutdown()
+        around.close()
 
 
 def test_each_place_of_the_file_is_taught_kept_and_shown(around):
@@ -134,7 +104,7 @@ def test_each_place_of_the_file_is_taught_kept_and_shown(around):
     around.until(lambda: around.kept() == {'home', 'target', 'tray'})
     names = {'tcp', 'home', 'target', 'tray'}
     around.until(lambda: names <= {frame.child_frame_id for frame in around.frames})
-    shown = around.call(GetInteractiveMarkers, 'teach_markers/get_interactive_markers')
+    shown = around.call(GetInteractiveMarkers, 'pick_place/teach_markers/get_interactive_markers')
     assert {marker.name for marker in shown.markers} == {'target', 'tray'}
 
 
@@ -158,7 +128,7 @@ def test_a_frame_is_read_when_planning_and_refused_by_name_when_it_cannot_be_rel
     assert refusal.message.startswith("part: TF frame 'part_0' is not known")
 
     around.tag = 0.45, -0.2
-    around.wait(1.0)
+    around.run(1.0)
     planned = around.ask('plan')
     assert planned.success, planned.message
     around.until(lambda: any(frame.child_frame_id == 'part' for frame in around.frames))
@@ -169,17 +139,17 @@ def test_a_frame_is_read_when_planning_and_refused_by_name_when_it_cannot_be_rel
     refusal = around.ask('run')
     assert 'the planner is not there' in refusal.message, 'the part has not moved'
     around.tag = 0.45, -0.25
-    around.wait(1.0)
+    around.run(1.0)
     refusal = around.ask('run')
     assert not refusal.success and refusal.message.startswith('part: ')
     assert 'moved by 50.0 mm' in refusal.message and 'plan again' in refusal.message
 
     around.tag = 0.84, 0.5
-    around.wait(1.0)
+    around.run(1.0)
     refusal = around.ask('plan')
     assert not refusal.success and refusal.message.startswith('part: out of reach by')
     around.tag = None
-    around.wait(1.0)
+    around.run(1.0)
     refusal = around.ask('plan')
     assert not refusal.success and 's old, more than max_age = 0.5 s' in refusal.message
 
@@ -199,16 +169,16 @@ def test_an_error_of_this_package_is_the_answer_and_not_the_end_of_the_node(arou
 
 def test_of_two_arms_nothing_is_taught_and_nothing_planned(around):
     around.tag = 0.45, -0.2
-    around.wait(1.0)
+    around.run(1.0)
     assert around.ask('plan').success
     second = around.node.create_publisher(JointState, 'joint_states', 10)
     joints = JointState(name=list(JOINT_NAMES), position=[0.1] * 6, velocity=[0.0] * 6)
     timer = around.node.create_timer(0.02, lambda: second.publish(joints))
-    around.wait(1.0)
+    around.run(1.0)
     for request in ('teach_home', 'plan'):
         refusal = around.ask(request)
         assert not refusal.success and '2 publishers send joint_states' in refusal.message
     around.node.destroy_timer(timer)
     around.node.destroy_publisher(second)
-    around.wait(1.5)
+    around.run(1.5)
     assert around.ask('plan').success

@@ -14,9 +14,8 @@ from calibration_files import SHIPPED, write
 from geometry_msgs.msg import TransformStamped
 from ik_client import Client, client_of_node, joints_of
 from ik_client import client as client
-from ik_client import context as context
 from moveit_msgs.msg import PlanningScene
-from moveit_msgs.srv import GetPositionFK
+from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from moveit_requests import UR5, Codes, ik_request
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
@@ -51,7 +50,7 @@ def test_the_nearest_solution_to_the_seed_comes_back(
         request = ik_request(HALF_TURN @ forward(UR5, q), q + 0.01, frame)
         state = request.ik_request.robot_state.joint_state
         state.name, state.position = state.name[::-1], state.position[::-1]
-        reply = client.call('compute_ik', request)
+        reply = client.ask('compute_ik', request)
         assert np.abs(joints_of(reply) - q).max() < 1e-6
 
 
@@ -67,14 +66,14 @@ def test_the_pose_may_be_in_any_frame_that_tf_knows(client: Client) -> None:
     T_camera_tool = np.linalg.inv(T_base_link_camera) @ HALF_TURN @ T_base_tool
     request = ik_request(T_camera_tool, frame='camera')
     deadline = time.monotonic() + 10.0
-    reply = client.call('compute_ik', request)
+    reply = client.ask('compute_ik', request)
     while reply.error_code.val == Codes.FRAME_TRANSFORM_FAILURE and time.monotonic() < deadline:
-        reply = client.call('compute_ik', request)
+        reply = client.ask('compute_ik', request)
     assert np.abs(joints_of(reply) - HOME).max() < 1e-9
     wanted = GetPositionFK.Request(fk_link_names=['tool0'])
     wanted.header.frame_id = 'camera'
     wanted.robot_state = request.ik_request.robot_state
-    seen = pose_to_matrix(client.call('compute_fk', wanted).pose_stamped[0].pose)
+    seen = pose_to_matrix(client.ask('compute_fk', wanted).pose_stamped[0].pose)
     assert np.abs(seen - T_camera_tool).max() < 1e-12
 
 
@@ -82,16 +81,16 @@ def test_a_request_waits_for_its_frame_as_long_as_its_timeout_says(client: Clien
     """Published while the request waits; in the meantime others are answered."""
     request = ik_request(HALF_TURN @ forward(UR5, HOME), frame='conveyor')
     request.ik_request.timeout.sec = 10
-    waiting = client.call_async('compute_ik', request)
+    waiting = client.call_later(GetPositionIK, 'compute_ik', request)
     for _ in range(3):
-        joints_of(client.call('compute_ik', ik_request(forward(UR5, HOME))))
+        joints_of(client.ask('compute_ik', ik_request(forward(UR5, HOME))))
     assert not waiting.done()
     message = TransformStamped(child_frame_id='conveyor')
     message.header.frame_id = 'base_link'
     message.transform.rotation.w = 1.0
     broadcaster = StaticTransformBroadcaster(client.node)
     broadcaster.sendTransform(message)
-    client.spin_until(waiting.done)
+    client.until(waiting.done, 'the answer')
     assert np.abs(joints_of(waiting.result()) - HOME).max() < 1e-9
 
 
@@ -99,12 +98,12 @@ def test_a_frame_that_does_not_come_in_time_is_told(client: Client) -> None:
     request = ik_request(forward(UR5, HOME), frame='moon')
     request.ik_request.timeout.nanosec = 200_000_000
     for service in ('compute_ik', 'compute_ik_all'):
-        reply = client.call(service, request)
+        reply = client.ask(service, request)
         assert reply.error_code.val == Codes.TIMED_OUT
         assert "waited 0.2 s for TF: frame 'moon' is not known" in reply.error_code.message
         assert 'use base_link or base, or publish it' in reply.error_code.message
     request.ik_request.timeout.sec = -1
-    reply = client.call('compute_ik', request)
+    reply = client.ask('compute_ik', request)
     assert reply.error_code.val == Codes.INVALID_GOAL_CONSTRAINTS
     assert 'timeout = -0.8 s: must be 0' in reply.error_code.message
 
@@ -112,9 +111,9 @@ def test_a_frame_that_does_not_come_in_time_is_told(client: Client) -> None:
 @pytest.fixture
 def published_scene(client: Client) -> Iterator[Callable[[World, AttachedObject | None], None]]:
     """Publishes scenes as the planner does, the empty one at the end."""
-    planner = Node(SCENE_OWNER)
+    planner = Node(SCENE_OWNER, context=client.node.context)
     publisher = planner.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
-    client.spin_until(lambda: publisher.get_subscription_count() == 1)
+    client.until(lambda: publisher.get_subscription_count() == 1, 'the node to listen')
 
     def publish(world: World, part: AttachedObject | None = None) -> None:
         publisher.publish(scene_message(KnownScene('planner', world, part), 'base_link', 'tool0'))
@@ -123,7 +122,7 @@ def published_scene(client: Client) -> Iterator[Callable[[World, AttachedObject 
     publish(World())
     request = ik_request(forward(UR5, HOME))
     request.ik_request.avoid_collisions = True
-    joints_of(client.call('compute_ik', request))
+    joints_of(client.ask('compute_ik', request))
     planner.destroy_node()
 
 
@@ -142,10 +141,10 @@ def test_a_scene_that_came_before_a_request_counts_for_it(client, published_scen
     for _ in range(5):
         published_scene(World().with_object(boxes(250, T_base_link_tool, 0.05)))
         time.sleep(0.02)  # the message is there, and not read yet
-        assert client.call('compute_ik', request).error_code.val == Codes.GOAL_IN_COLLISION
+        assert client.ask('compute_ik', request).error_code.val == Codes.GOAL_IN_COLLISION
         published_scene(World().with_object(boxes(250, away, 0.05)))
         time.sleep(0.02)
-        joints_of(client.call('compute_ik', request))
+        joints_of(client.ask('compute_ik', request))
 
 
 def test_a_scene_that_cannot_be_used_leaves_none_in_use(client, published_scene) -> None:
@@ -155,7 +154,7 @@ def test_a_scene_that_cannot_be_used_leaves_none_in_use(client, published_scene)
     published_scene(World().with_object(boxes(MAX_SHAPES, away, 0.05)), part)
     request = ik_request(forward(UR5, HOME))
     request.ik_request.avoid_collisions = True
-    reply = client.call('compute_ik', request)
+    reply = client.ask('compute_ik', request)
     assert reply.error_code.val == Codes.COLLISION_CHECKING_UNAVAILABLE
     assert f'at most {MAX_SHAPES}' in reply.error_code.message, reply.error_code.message
 
@@ -163,11 +162,11 @@ def test_a_scene_that_cannot_be_used_leaves_none_in_use(client, published_scene)
 def test_ghosts_are_drawn_for_whoever_listens(client: Client) -> None:
     heard: list[MarkerArray] = []
     listener = client.node.create_subscription(MarkerArray, 'ik_markers', heard.append, 1)
-    client.spin_until(lambda: client.node.count_publishers('ik_markers') > 0)
+    client.until(lambda: client.node.count_publishers('ik_markers') > 0, 'the markers')
     deadline = time.monotonic() + 10.0
     while not heard and time.monotonic() < deadline:  # until discovery is through both ways
-        client.call('compute_ik_all', ik_request(forward(UR5, HOME)))
-        client.spin_until(lambda: True)
+        client.ask('compute_ik_all', ik_request(forward(UR5, HOME)))
+        client.look()
     ghosts = [m for m in heard[0].markers if m.action == Marker.ADD]
     assert len(ghosts) == 8
     tip = ghosts[0].points[-1]
@@ -178,7 +177,7 @@ def test_ghosts_are_drawn_for_whoever_listens(client: Client) -> None:
 
 def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Client) -> None:
     """Until joints are heard FK says so; afterwards they are what it takes."""
-    reply = client.call('compute_fk', GetPositionFK.Request())
+    reply = client.ask('compute_fk', GetPositionFK.Request())
     assert reply.error_code.val == Codes.INVALID_ROBOT_STATE
     assert 'no recent joint_states' in reply.error_code.message
     q = HOME + 0.2
@@ -188,21 +187,21 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
     deadline = time.monotonic() + 10.0
     while reply.error_code.val != Codes.SUCCESS and time.monotonic() < deadline:
         publisher.publish(state)
-        reply = client.call('compute_fk', GetPositionFK.Request())
+        reply = client.ask('compute_fk', GetPositionFK.Request())
     assert list(reply.fk_link_names) == ['tool0']
     gripper = JointState(name=['finger_joint'], position=[0.4])
     for _ in range(5):  # on the same topic, and says nothing of the arm
         publisher.publish(gripper)
-        reply = client.call('compute_fk', GetPositionFK.Request())
+        reply = client.ask('compute_fk', GetPositionFK.Request())
         assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
     T = HALF_TURN @ forward(UR5, q)
     assert np.abs(pose_to_matrix(reply.pose_stamped[0].pose) - T).max() < 1e-12
-    found = joints_of(client.call('compute_ik', ik_request(forward(UR5, q), seed=None)))
+    found = joints_of(client.ask('compute_ik', ik_request(forward(UR5, q), seed=None)))
     assert np.abs(found - q).max() < 1e-9
 
 
 def test_a_calibrated_arm_is_answered_by_its_own_kinematics(
-    context: None, tmp_path: Path, rng: np.random.Generator
+    ros_domain: int, tmp_path: Path, rng: np.random.Generator
 ) -> None:
     off = rng.normal(0.0, [5e-4] * 3 + [1e-3] * 3, (6, 6))
     links = {link: np.add(SHIPPED[link], off[i]) for i, link in enumerate(MOVING_LINKS)}
@@ -211,12 +210,12 @@ def test_a_calibrated_arm_is_answered_by_its_own_kinematics(
     T = forward(calibrated, HOME)
     assert np.abs(T - forward(UR5, HOME)).max() > 1e-4, 'the file matters'
     with client_of_node('/calibrated', '-p', f'kinematics_params_file:={path}') as client:
-        best = joints_of(client.call('compute_ik', ik_request(T)))
-        reply = client.call('compute_ik_all', ik_request(T))
+        best = joints_of(client.ask('compute_ik', ik_request(T)))
+        reply = client.ask('compute_ik_all', ik_request(T))
         request = GetPositionFK.Request()
         request.header.frame_id = 'base'
         request.robot_state = ik_request(T, best).ik_request.robot_state
-        seen = pose_to_matrix(client.call('compute_fk', request).pose_stamped[0].pose)
+        seen = pose_to_matrix(client.ask('compute_fk', request).pose_stamped[0].pose)
     assert np.abs(best - HOME).max() < 1e-9
     joints = np.array(reply.solution.joint_state.position).reshape(-1, 6)
     assert len(joints) == 8

@@ -161,7 +161,7 @@ class DriverClient:
     def output(self, pin: int) -> bool:
         return self.io[-1][1].digital_out_states[pin].state
 
-    def until(self, condition, what: str, wall: float = 10.0) -> None:
+    def until(self, condition, what: str = 'it', wall: float = 10.0) -> None:
         """Spin until something is true."""
         deadline = time.monotonic() + pace.wall(wall)
         while not condition():

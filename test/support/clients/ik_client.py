@@ -4,61 +4,29 @@
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
-import rclpy
+from driver_client import DriverClient
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from moveit_requests import CONFIG, Codes
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.kinematics import JOINT_NAMES
 
-
-class Client:
-    """Calls the node's services and waits for the reply, ten seconds at most."""
-
-    def __init__(self, namespace: str) -> None:
-        self.node = Node('test_ik_service', namespace=namespace)
-        self.markers: list[MarkerArray] = []
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self.node)
-        self._services = {
-            'compute_ik': self.node.create_client(GetPositionIK, 'compute_ik'),
-            'compute_ik_all': self.node.create_client(GetPositionIK, 'compute_ik_all'),
-            'compute_fk': self.node.create_client(GetPositionFK, 'compute_fk'),
-        }
-
-    def wait_for_node(self) -> None:
-        for name, client in self._services.items():
-            assert client.wait_for_service(timeout_sec=20.0), f'{name} did not appear'
-
-    def call_async(self, name: str, request: object):
-        return self._services[name].call_async(request)
-
-    def call(self, name: str, request: object):
-        future = self.call_async(name, request)
-        self._executor.spin_until_future_complete(future, timeout_sec=10.0)
-        assert future.done(), f'{name} did not answer'
-        return future.result()
-
-    def spin_until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < deadline, 'waited too long'
-            self._executor.spin_once(timeout_sec=0.05)
+KINDS = {
+    'compute_ik': GetPositionIK,
+    'compute_ik_all': GetPositionIK,
+    'compute_fk': GetPositionFK,
+}
 
 
-@pytest.fixture(scope='module')
-def context(ros_domain: int) -> Iterator[None]:
-    rclpy.init()
-    yield
-    rclpy.try_shutdown()
+class Client(DriverClient):
+    """Calls the node's services and waits for the reply."""
+
+    def ask(self, name: str, request: object):
+        return self.call(KINDS[name], name, request)
 
 
 @contextmanager
@@ -71,18 +39,19 @@ def client_of_node(namespace: str, *arguments: str) -> Iterator[Client]:
     process = subprocess.Popen([sys.executable, '-c', script, '--ros-args', *arguments])
     client = Client(namespace)
     try:
-        client.wait_for_node()
+        for name in KINDS:
+            client.until(lambda name=name: client.node.count_services(name), name, 20.0)
         yield client
         assert process.poll() is None, 'the node lives to the end'
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=5.0) == 0
     finally:
         process.kill()
-        client.node.destroy_node()
+        client.close()
 
 
 @pytest.fixture(scope='module')
-def client(context: None) -> Iterator[Client]:
+def client(ros_domain: int) -> Iterator[Client]:
     with client_of_node('/') as client:
         yield client
 
