@@ -14,7 +14,7 @@ from ur5_pick_place.config_files import read_parameters
 
 REPO = Path(__file__).parents[2]
 EXECUTABLES = dict(re.findall(r"f'(\w+) = {NAME}\.([\w.]+:\w+)'", (REPO / 'setup.py').read_text()))
-NODES = {name for name, place in EXECUTABLES.items() if 'entry_points' in place}
+NODES = {name for name, place in EXECUTABLES.items() if place.startswith('nodes.')}
 
 
 def run_help(name, monkeypatch, capsys):

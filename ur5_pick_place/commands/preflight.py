@@ -9,7 +9,7 @@ from rclpy.utilities import remove_ros_args
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.task.preflight import check_all, report_lines, verdict
-from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _PLAIN, _COLOURS = {True: '', False: ''}, {True: '\x1b[32m', False: '\x1b[31m'}
 
@@ -33,8 +33,6 @@ def main() -> int:
     arguments = _parser().parse_args(remove_ros_args(sys.argv)[1:])
     try:
         checks = check_all(collect(arguments.namespace))
-    except KeyboardInterrupt:
-        return INTERRUPTED
     except Ur5PickPlaceError as error:
         print(f'preflight: {error}', file=sys.stderr)
         return 2

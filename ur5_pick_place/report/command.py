@@ -33,7 +33,7 @@ from ur5_pick_place.report.recording import (
 from ur5_pick_place.report.runs import RecordedRun, recorded_runs
 from ur5_pick_place.report.time_shares import shares_text
 from ur5_pick_place.report.topics import is_wanted
-from ur5_pick_place.terminal import INTERRUPTED, Parser, number_within, quiet_pipe
+from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
 
 PAGE = 'report.html'
 _DEFAULT = Path('out/latest')
@@ -80,8 +80,6 @@ def main(argv: list[str] | None = None) -> int:
             print(_replay(path, given.rate))
             return 0
         found = read_report(path)
-    except KeyboardInterrupt:  # of a replay
-        return INTERRUPTED
     except BrokenPipeError:
         raise
     except (Ur5PickPlaceError, OSError) as error:

@@ -15,6 +15,7 @@ from rclpy.exceptions import InvalidTopicNameException
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import deserialize_message
+from rclpy.signals import SignalHandlerOptions
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -90,7 +91,7 @@ def replay(path: Path, rate: float) -> str:
     for problem in recording.problems:  # now, as the replay may take hours
         print(f'report: {one_line(problem)}', file=sys.stderr)
     recording.problems.clear()
-    init_ros()
+    init_ros(signal_handler_options=SignalHandlerOptions.NO)  # a signal ends it at once
     try:
         node = rclpy.create_node('replay')
         time.sleep(_DISCOVERY)

@@ -2,6 +2,7 @@
 """What every command does alike at the terminal."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -61,6 +62,18 @@ def test_a_stream_that_is_closed_takes_what_is_printed(monkeypatch):
     with quiet_pipe():
         print('nobody reads this')
         assert not sys.stdout.isatty()
+
+
+def test_ctrl_c_while_a_command_loads_ends_it_in_silence():
+    loading = (
+        'import importlib, os, signal\n'
+        'from ur5_pick_place.commands.entry_points import report\n'
+        'signal.signal(signal.SIGINT, signal.default_int_handler)\n'
+        'importlib.import_module = lambda name: os.kill(os.getpid(), signal.SIGINT)\n'
+        'report()'
+    )
+    done = subprocess.run([sys.executable, '-c', loading], stderr=subprocess.PIPE, timeout=60.0)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, b'')
 
 
 def test_what_a_terminal_cannot_show_is_printed_as_an_escape():

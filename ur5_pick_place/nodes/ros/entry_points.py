@@ -7,6 +7,7 @@ import importlib
 import os
 import signal
 import sys
+from functools import partial
 
 from ur5_pick_place.nodes.ros.node_help import node_help
 from ur5_pick_place.terminal import quiet_pipe
@@ -17,34 +18,16 @@ PARENT = 'UR5_PICK_PLACE_PARENT'
 _PR_SET_PDEATHSIG = 1
 
 
-def ik_service() -> None:
-    """Run the node of that name."""
-    _run('ik_service', 'ik_service.node')
-
-
-def trajectory_planner() -> None:
-    """Run the node of that name."""
-    _run('trajectory_planner', 'trajectory_planner.node')
-
-
-def pick_place() -> None:
-    """Run the node of that name."""
-    _run('pick_place', 'pick_place.node')
-
-
-def sim_driver() -> None:
-    """Run the node of that name."""
-    _run('sim_driver', 'sim.driver')
-
-
-def recorder() -> None:
-    """Run the node of that name."""
-    _run('recorder', 'recorder.node')
-
-
 def _run(name: str, module: str) -> None:
     if prepare_to_run(name):
         importlib.import_module(f'ur5_pick_place.nodes.{module}').main()
+
+
+ik_service = partial(_run, 'ik_service', 'ik_service.node')
+trajectory_planner = partial(_run, 'trajectory_planner', 'trajectory_planner.node')
+pick_place = partial(_run, 'pick_place', 'pick_place.node')
+sim_driver = partial(_run, 'sim_driver', 'sim.driver')
+recorder = partial(_run, 'recorder', 'recorder.node')
 
 
 @quiet_pipe()
