@@ -91,10 +91,8 @@ def parse_yaml(content: bytes) -> Any:
     """
     Return the content of a YAML text.
 
-    Raises
-    ------
-    InvalidInput
-        It is larger than `MAX_BYTES`, not text, not YAML, or has an alias or a duplicate key.
+    Raises `InvalidInput`: it is larger than `MAX_BYTES`, not text, not YAML, or has an alias or a
+    duplicate key.
 
     """
     try:
@@ -160,10 +158,7 @@ def user_path(path: str | Path) -> Path:
     """
     Return a path with the home directory for `~`, as no shell does it in `name:=~/file`.
 
-    Raises
-    ------
-    InvalidInput
-        The home directory is unknown.
+    Raises `InvalidInput`: the home directory is unknown.
 
     """
     try:
@@ -176,12 +171,8 @@ def read_bytes(path: str | Path) -> bytes:
     """
     Return the first `MAX_BYTES` + 1 bytes of a file; `~` is the home directory.
 
-    Raises
-    ------
-    OSError
-        It cannot be read, or is a folder, a pipe or a device instead of a file.
-    InvalidInput
-        The home directory is unknown.
+    Raises `OSError`: it cannot be read, or is a folder, a pipe or a device instead of a file.
+    `InvalidInput`: the home directory is unknown.
 
     """
     def without_waiting(name: str, flags: int) -> int:  # as an empty pipe would keep us
@@ -199,10 +190,7 @@ def write_atomically(path: Path, content: bytes, like: Path | None = None) -> No
 
     It keeps its mode and owner, or gets those of the file `like`.
 
-    Raises
-    ------
-    OSError
-        It cannot be written; the old file is left.
+    Raises `OSError`: it cannot be written; the old file is left.
 
     """
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -227,16 +215,9 @@ def read_yaml(path: str | Path, what: str) -> Any:
     """
     Return the content of a YAML file.
 
-    Parameters
-    ----------
-    path : str or Path
-    what : str
-        Names the file in an error, such as 'scene file'.
+    `what`: names the file in an error, such as 'scene file'.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read; gives the reason.
+    Raises `InvalidInput`: the file cannot be read; gives the reason.
 
     """
     return _read(path, what)[0]
@@ -257,18 +238,11 @@ def load_yaml(path: str | Path, what: str, build: Callable[[Any], T]) -> T:
     """
     Return what `build` makes of the content of a YAML file.
 
-    Parameters
-    ----------
-    path, what
-        As for `read_yaml`.
-    build : callable
-        Such as `from_dict` of a settings class; raises `InvalidInput` for bad content.
+    - `path`, `what`: as for `read_yaml`
+    - `build`: such as `from_dict` of a settings class; raises `InvalidInput` for bad content
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, or `build` refuses it; names the file and the line of the
-        error's `key`.
+    Raises `InvalidInput`: the file cannot be read, or `build` refuses it; names the file and the
+    line of the error's `key`.
 
     """
     content, root = _read(path, what)
@@ -283,15 +257,9 @@ def read_parameters(path: Path, node: str = '') -> dict[str, Any]:
     """
     Return the parameters in a parameter file, by name.
 
-    Parameters
-    ----------
-    node : str
-        Full name of the node that they are for, as ROS chooses them; empty for all nodes.
+    `node`: full name of the node that they are for, as ROS chooses them; empty for all nodes.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, or holds no mapping.
+    Raises `InvalidInput`: the file cannot be read, or holds no mapping.
 
     """
     content = read_yaml(path, 'parameter file')
@@ -331,10 +299,7 @@ def share_directory() -> Path:
     """
     Return the checkout, or the share folder of the prefix in which the package is installed.
 
-    Raises
-    ------
-    InvalidInput
-        Neither exists.
+    Raises `InvalidInput`: neither exists.
 
     """
     for parent in Path(__file__).resolve().parents[1:]:

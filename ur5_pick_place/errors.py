@@ -54,10 +54,7 @@ class InvalidInput(Ur5PickPlaceError, ValueError):
     """
     An input is malformed: not finite, out of range, of wrong shape, or unknown.
 
-    Attributes
-    ----------
-    key : str
-        The entry of a file that is wrong, such as 'stages[3].to'; empty if it is not known.
+    `key`: the entry of a file that is wrong, such as 'stages[3].to'; empty if it is not known.
 
     """
 
@@ -122,10 +119,7 @@ class IncompletePath(PlanningError):
     """
     A Cartesian path cannot be followed to its end.
 
-    Attributes
-    ----------
-    fraction : float
-        Fraction of the path, 0 to 1, that can be followed.
+    `fraction`: fraction of the path, 0 to 1, that can be followed.
 
     """
 
@@ -142,10 +136,7 @@ class GateRefusal(PlanningError):
     """
     The gate found a reason not to send a motion.
 
-    Attributes
-    ----------
-    check : str
-        Which check refused, one of `planning.gate.CHECKS`.
+    `check`: which check refused, one of `planning.gate.CHECKS`.
 
     """
 

@@ -7,20 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Outcome:
-    """
-    How an operation ended.
+    """How an operation ended."""
 
-    Attributes
-    ----------
-    ok : bool
-        Whether it is done; an `Outcome` itself is always true.
-    reason : str
-        Why it failed; empty if and only if it is done.
-
-    """
-
-    ok: bool
-    reason: str = ''
+    ok: bool  # whether it is done; an `Outcome` itself is always true
+    reason: str = ''  # why it failed; empty if and only if it is done
 
     def __post_init__(self) -> None:
         """Refuse a failure without a reason, and a reason without a failure."""

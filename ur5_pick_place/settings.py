@@ -38,28 +38,19 @@ def setting(
     """
     Return a field of a `Settings` class.
 
-    Parameters
-    ----------
-    default
-        bool, int, float, str, or a tuple of int, float or str; its type is the required type.
-        With None the setting is optional, and code that needs its value checks for None. With
-        None or `REQUIRED`, `kind` gives the type.
-    description : str
-        One line for users.
-    unit : str
-        SI symbol, 'deg', 'percent' …; empty for none.
-    low, high : float, optional
-        Inclusive bounds of a number, or of every entry of a tuple of numbers.
-    choices : tuple of str
-        The allowed strings, if given.
-    length : int, optional
-        Exact number of entries of a tuple.
-    kind : type, optional
-        bool, int, float, str, tuple, dict or a `Settings` class; needed without a default value.
-    of : `Settings` class, optional
-        The type of the entries of a tuple or of the values of a dict; the keys of a dict are text.
-    key : str
-        The name in files, if it cannot be that of the field.
+    - `default`: bool, int, float, str, or a tuple of int, float or str; its type is the required
+      type. With None the setting is optional, and code that needs its value checks for None. With
+      None or `REQUIRED`, `kind` gives the type.
+    - `description`: one line for users
+    - `unit`: SI symbol, 'deg', 'percent' …; empty for none
+    - `low`, `high`: inclusive bounds of a number, or of every entry of a tuple of numbers
+    - `choices`: the allowed strings, if given
+    - `length`: exact number of entries of a tuple
+    - `kind`: bool, int, float, str, tuple, dict or a `Settings` class; needed without a default
+      value
+    - `of`: the type of the entries of a tuple or of the values of a dict; the keys of a dict are
+      text
+    - `key`: the name in files, if it cannot be that of the field
 
     """
     meta = {
@@ -92,17 +83,11 @@ class Settings:
         """
         Return settings from what a file holds.
 
-        Parameters
-        ----------
-        values : object
-            Must be a mapping.
-        where : str
-            Its place in the file, such as 'tool.boxes[0]'; empty for the whole content.
+        - `values`: must be a mapping
+        - `where`: its place in the file, such as 'tool.boxes[0]'; empty for the whole content
 
-        Raises
-        ------
-        InvalidInput
-            A key is unknown or missing, or a value has the wrong type or is out of bounds.
+        Raises `InvalidInput`: a key is unknown or missing, or a value has the wrong type or is out
+        of bounds.
 
         """
         what, known = where or cls.title, {f.metadata['key'] or f.name: f for f in fields(cls)}

@@ -66,10 +66,8 @@ def check_metres(name: str, position: Sequence[float]) -> None:
     """
     Refuse a position far out of reach, such as one in millimetres.
 
-    Raises
-    ------
-    InvalidInput
-        It is more than `_FAR` away; names it, and asks whether it is in millimetres.
+    Raises `InvalidInput`: it is more than `_FAR` away; names it, and asks whether it is in
+    millimetres.
 
     """
     far = math.hypot(*position)
