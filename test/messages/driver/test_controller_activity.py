@@ -2,17 +2,15 @@
 """What is known of the driver: whether its controller is active, and the end of what it told."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from controller_manager_msgs.msg import ControllerState  # noqa: E402
-from controller_manager_msgs.srv import ListControllers  # noqa: E402
+from fake_manager import FakeManager, Graph  # noqa: E402
+from fake_manager import graph as graph  # noqa: E402
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.task import Future  # noqa: E402
 from std_msgs.msg import Bool  # noqa: E402
@@ -33,71 +31,16 @@ OURS = 'scaled_joint_trajectory_controller'
 IO = 'io_and_status_controller'
 
 
-class Graph:
-    """A node to be tested beside others, all spun by one executor."""
+class Activity:
+    """What is known of `OURS` beside a controller manager, which lists it as inactive."""
 
-    def __init__(self) -> None:
-        self.nodes: list[Node] = []
-        self.executor = SingleThreadedExecutor()
-        self.node = self.begin('planner')
-
-    def begin(self, name: str) -> Node:
-        self.nodes.append(Node(name))
-        self.executor.add_node(self.nodes[-1])
-        return self.nodes[-1]
-
-    def end(self, node: Node) -> None:
-        self.nodes.remove(node)
-        self.executor.remove_node(node)
-        node.destroy_node()
-
-    def until(self, is_so: Callable[[], object], seconds: float = 10.0) -> None:
-        deadline = time.monotonic() + seconds
-        with Poller(self.node, threading.RLock(), lambda: None, lambda _: None):
-            while not is_so():
-                assert time.monotonic() < deadline
-                self.executor.spin_once(timeout_sec=0.02)
-
-    def spin(self, seconds: float) -> None:
-        begin = time.monotonic()
-        self.until(lambda: time.monotonic() > begin + seconds)
-
-
-@pytest.fixture
-def graph(ros_domain: int) -> Iterator[Graph]:
-    rclpy.init()
-    graph = Graph()
-    yield graph
-    graph.executor.shutdown()
-    for node in graph.nodes:
-        node.destroy_node()
-    rclpy.shutdown()
-
-
-class Manager:
-    """A controller manager; each answer waits while `late` is a future."""
-
-    def __init__(self, graph: Graph, names: tuple[str, ...] = (OURS,)) -> None:
-        self.names, self.states, self.asked = names, ['inactive'], 0
-        self.late: Future | None = None
-        graph.begin('manager').create_service(
-            ListControllers,
-            'controller_manager/list_controllers',
-            self._list,
-            callback_group=ReentrantCallbackGroup(),
-        )
+    def __init__(self, graph: Graph, name: str = OURS) -> None:
+        self.manager = FakeManager(graph, name)
+        self.manager.active = set()
         self.status = RobotStatus()
         controllers = ControllerManager(graph.node, ReentrantCallbackGroup())
         self.activity = ControllerActivity(controllers, OURS, self.status)
         graph.until(lambda: controllers.is_there)
-
-    async def _list(self, _request, response):
-        self.asked += 1
-        state = self.states[-1]
-        if self.late is not None:
-            await self.late
-        response.controller = [ControllerState(name=name, state=state) for name in self.names]
-        return response
 
     def look(self) -> str:
         self.activity.request_if_due()
@@ -105,40 +48,40 @@ class Manager:
 
 
 def test_a_controller_in_doubt_counts_as_inactive_until_it_is_listed_as_active(graph):
-    manager = Manager(graph)
-    manager.look()
-    assert manager.asked == 0 and not manager.status.why_inactive, 'nobody has a doubt'
-    manager.activity.invalidate()
-    assert 'to report whether' in manager.status.why_inactive
-    graph.until(lambda: f'{OURS} is inactive' in manager.look())
-    assert 'just after the program starts' in manager.status.why_inactive
-    manager.states.append('active')
-    graph.until(lambda: not manager.look())
-    asked = manager.asked
+    seen = Activity(graph)
+    seen.look()
+    assert seen.manager.asked == 0 and not seen.status.why_inactive, 'nobody has a doubt'
+    seen.activity.invalidate()
+    assert 'to report whether' in seen.status.why_inactive
+    graph.until(lambda: f'{OURS} is inactive' in seen.look())
+    assert 'just after the program starts' in seen.status.why_inactive
+    seen.manager.active = {OURS}
+    graph.until(lambda: not seen.look())
+    asked = seen.manager.asked
     for _ in range(5):
-        manager.look()
+        seen.look()
         graph.spin(0.1)
-    assert manager.asked == asked
+    assert seen.manager.asked == asked
 
 
 def test_an_answer_that_was_asked_for_before_the_doubt_does_not_end_it(graph):
-    manager = Manager(graph)
-    manager.states.append('active')
-    manager.late = Future()
-    manager.activity.invalidate()
-    graph.until(lambda: manager.look() and manager.asked == 1)
-    manager.states.append('inactive')
-    manager.activity.invalidate()
-    manager.late.set_result(None)
-    graph.until(lambda: not manager.look() or f'{OURS} is inactive' in manager.status.why_inactive)
-    assert manager.status.why_inactive
+    seen = Activity(graph)
+    seen.manager.active = {OURS}
+    seen.manager.late = Future()
+    seen.activity.invalidate()
+    graph.until(lambda: seen.look() and seen.manager.asked == 1)
+    seen.manager.active = set()
+    seen.activity.invalidate()
+    seen.manager.late.set_result(None)
+    graph.until(lambda: not seen.look() or f'{OURS} is inactive' in seen.status.why_inactive)
+    assert seen.status.why_inactive
 
 
 @pytest.mark.parametrize('is_there', [True, False])
 def test_a_controller_that_no_manager_lists_is_not_refused(graph, is_there):
     if is_there:
-        manager = Manager(graph, ('another_controller',))
-        status, activity = manager.status, manager.activity
+        seen = Activity(graph, 'another_controller')
+        status, activity = seen.status, seen.activity
     else:
         status = RobotStatus()
         controllers = ControllerManager(graph.node, ReentrantCallbackGroup())
@@ -162,36 +105,49 @@ def publish(node: Node, program: bool | None) -> None:
         publisher.publish(Bool(data=program))
 
 
+@pytest.fixture
+def polled(graph: Graph, monkeypatch) -> Graph:
+    """The graph, whose tested node polls while it is spun."""
+    until = graph.until
+
+    def until_while_polling(is_so: Callable[[], object], seconds: float = 10.0) -> None:
+        with Poller(graph.node, threading.RLock(), lambda: None, lambda _: None):
+            until(is_so, seconds)
+
+    monkeypatch.setattr(graph, 'until', until_while_polling)
+    return graph
+
+
 @pytest.mark.parametrize('overlap', [False, True], ids=['ended', 'killed'])
 @pytest.mark.parametrize('program', [None, True])
-def test_what_a_driver_told_ends_with_it(graph, monkeypatch, overlap, program):
+def test_what_a_driver_told_ends_with_it(polled, monkeypatch, overlap, program):
     """A killed one stays in the graph for a while after its successor has begun."""
     monkeypatch.setattr(driver_link, '_GRAPH_PERIOD', 0.05)
     faults: list[str | None] = []
     link = DriverLink(
-        graph.node,
+        polled.node,
         JOINT_NAMES,
         lambda: None,
         lambda: faults.append(mode_fault(link.status)),
         lambda: False,
         ReentrantCallbackGroup(),
     )
-    first = graph.begin('driver')
+    first = polled.begin('driver')
     publish(first, True)
-    graph.until(lambda: faults and faults[-1] is None)
-    graph.spin(0.5)  # it is seen in the graph
+    polled.until(lambda: faults and faults[-1] is None)
+    polled.spin(0.5)  # it is seen in the graph
     assert faults[-1] is None
     faults.clear()
     if overlap:
-        publish(graph.begin('next_driver'), program)
-        graph.spin(0.3)
+        publish(polled.begin('next_driver'), program)
+        polled.spin(0.3)
         assert not any(faults), 'a second publisher alone makes no value unknown'
-        graph.end(first)
+        polled.end(first)
     else:
-        graph.end(first)
-        graph.until(lambda: link.status.robot_mode is None and not link.status.program_running)
-        publish(graph.begin('next_driver'), program)
-    graph.spin(2.0)
+        polled.end(first)
+        polled.until(lambda: link.status.robot_mode is None and not link.status.program_running)
+        publish(polled.begin('next_driver'), program)
+    polled.spin(2.0)
     fault = mode_fault(link.status)
     if program:
         assert fault is None

@@ -2,7 +2,6 @@
 """What is switched to stop an arm that moves without a goal, by what is seen of it."""
 
 import time
-from collections.abc import Callable, Iterator
 from unittest.mock import Mock
 
 import pytest
@@ -11,11 +10,9 @@ rclpy = pytest.importorskip('rclpy')
 
 from action_msgs.msg import GoalStatus, GoalStatusArray  # noqa: E402
 from action_msgs.srv import CancelGoal  # noqa: E402
-from controller_manager_msgs.msg import ControllerState  # noqa: E402
-from controller_manager_msgs.srv import ListControllers, SwitchController  # noqa: E402
+from fake_manager import FakeManager, Graph  # noqa: E402
+from fake_manager import graph as graph  # noqa: E402
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from rclpy.node import Node  # noqa: E402
 from rclpy.task import Future  # noqa: E402
 
 from ur5_pick_place.control.controller import StopProgress  # noqa: E402
@@ -29,84 +26,26 @@ OURS, OTHER = 'scaled_joint_trajectory_controller', 'forward_velocity_controller
 SWITCHING = 1.5  # [s] after a switch in which nothing more is switched
 
 
-class Manager:
+class Stops(FakeManager):
     """A controller manager, and the goals that use it."""
 
-    def __init__(self) -> None:
-        self.node, self.served = Node('stops'), Node('manager')
-        self.executor = SingleThreadedExecutor()
-        self.executor.add_node(self.node)
-        self.executor.add_node(self.served)
-        self.active = {OURS}
-        self.switched: list[tuple[list[str], list[str]]] = []
-        self.asked, self.late = 0, Future()
-        self.hangs = False
-        self.claims: dict[str, list[str]] = {}  # by controller; otherwise the joints' positions
-        self.served.create_service(
-            ListControllers,
-            'controller_manager/list_controllers',
-            self._list,
-            callback_group=ReentrantCallbackGroup(),
-        )
-        self.served.create_service(
-            SwitchController, 'controller_manager/switch_controller', self._switch
-        )
-        group = ReentrantCallbackGroup()
-        self.controllers = ControllerManager(self.node, group)
-        self.goals = ControllerGoals(
-            self.node, self.controllers, OURS, tuple(JOINT_NAMES), group
-        )
-
-    async def _list(self, _request, response):
-        self.asked += 1
-        if self.hangs:
-            await self.late
-        joints = [f'{name}/position' for name in JOINT_NAMES]
-        response.controller = [
-            ControllerState(
-                name=name,
-                state='active' if name in self.active else 'inactive',
-                claimed_interfaces=self.claims.get(name, joints) if name in self.active else [],
-            )
-            for name in dict.fromkeys((OURS, OTHER, *self.claims))
-        ]
-        return response
-
-    def _switch(self, request, response):
-        on, off = list(request.activate_controllers), list(request.deactivate_controllers)
-        self.switched.append((on, off))
-        self.active = (self.active | set(on)) - set(off)
-        response.ok = True
-        return response
-
-    def until(self, is_so: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 10.0
-        while not is_so():
-            assert time.monotonic() < deadline
-            self.executor.spin_once(timeout_sec=0.02)
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph, OURS, OTHER)
+        self.graph, group = graph, ReentrantCallbackGroup()
+        controllers = ControllerManager(graph.node, group)
+        self.goals = ControllerGoals(graph.node, controllers, OURS, tuple(JOINT_NAMES), group)
+        graph.until(lambda: controllers.is_there)
 
     def stop_other_motion(self, seen: StopProgress, times: int = 1, seconds: float = 0.3) -> None:
         """Deactivate others once per `seconds`, and let the messages pass."""
         for _ in range(times):
             self.goals.stop_other_motion(lambda: seen)
-            end = time.monotonic() + seconds
-            while time.monotonic() < end:
-                self.executor.spin_once(timeout_sec=0.02)
+            self.graph.spin(seconds)
 
 
 @pytest.fixture
-def manager(ros_domain: int) -> Iterator[Manager]:
-    rclpy.init()
-    manager = Manager()
-    deadline = time.monotonic() + 10.0
-    while not manager.controllers.is_there:
-        assert time.monotonic() < deadline
-        manager.executor.spin_once(timeout_sec=0.02)
-    yield manager
-    manager.executor.shutdown()
-    manager.node.destroy_node()
-    manager.served.destroy_node()
-    rclpy.shutdown()
+def manager(graph: Graph) -> Stops:
+    return Stops(graph)
 
 
 def test_an_arm_that_moves_on_has_its_controller_restarted_and_then_left_off(manager) -> None:
@@ -210,21 +149,21 @@ def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
         canceled.append(not any(request.goal_info.goal_id.uuid))  # all goals
         return response
 
-    manager.served.create_service(CancelGoal, f'{PRIMITIVES}/cancel_goal', cancel)
-    status = manager.served.create_publisher(GoalStatusArray, f'{PRIMITIVES}/status', LATCHED)
+    manager.node.create_service(CancelGoal, f'{PRIMITIVES}/cancel_goal', cancel)
+    status = manager.node.create_publisher(GoalStatusArray, f'{PRIMITIVES}/status', LATCHED)
     under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
     under_way.goal_info.goal_id.uuid[0] = 7
     status.publish(GoalStatusArray(status_list=[under_way]))
-    manager.until(lambda: manager.goals.active)
+    manager.graph.until(lambda: manager.goals.active)
     assert manager.goals.active == {bytes([7] + 15 * [0])}
     manager.goals.cancel()
-    manager.until(lambda: canceled)
+    manager.graph.until(lambda: canceled)
     assert canceled == [True]
 
 
 @pytest.mark.drill
 def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager) -> None:
-    manager.hangs = True
+    manager.late = Future()
     manager.stop_other_motion(StopProgress.MOVING_ON, times=8)
     assert manager.asked == 2, 'again after two seconds'
     manager.late.set_result(None)
@@ -239,21 +178,21 @@ def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(manager)
         await late
         return response
 
-    manager.served.create_service(
+    manager.node.create_service(
         CancelGoal, f'{action}/cancel_goal', cancel, callback_group=ReentrantCallbackGroup()
     )
-    status = manager.served.create_publisher(GoalStatusArray, f'{action}/status', LATCHED)
+    status = manager.node.create_publisher(GoalStatusArray, f'{action}/status', LATCHED)
     under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
     under_way.goal_info.goal_id.uuid[0] = 7
     status.publish(GoalStatusArray(status_list=[under_way]))
-    manager.until(lambda: manager.goals.active)
+    manager.graph.until(lambda: manager.goals.active)
     ours = manager.goals._controllers[0]
-    manager.until(ours._cancel.service_is_ready)
+    manager.graph.until(ours._cancel.service_is_ready)
     sent = 0
     while not (refusal := manager.goals.why_not_canceled) or sent < 100:
         manager.goals.cancel()
         sent += 1
-        manager.executor.spin_once(timeout_sec=0.02)
+        manager.graph.executor.spin_once(timeout_sec=0.02)
         time.sleep(0.02)
     assert OURS in refusal and 'restart the driver' in refusal
     assert len(ours._cancel._pending_requests) < 60
@@ -263,5 +202,5 @@ def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(manager)
         manager.goals.cancel()
         return not manager.goals.why_not_canceled
 
-    manager.until(is_answered)
+    manager.graph.until(is_answered)
     assert manager.goals.active, 'it has the goal still'

@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which controllers freedrive switches, with the program on the robot running and stopped."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from controller_manager_msgs.msg import ControllerState  # noqa: E402
-from controller_manager_msgs.srv import ListControllers, SwitchController  # noqa: E402
+from fake_manager import FakeManager, Graph  # noqa: E402
+from fake_manager import graph as graph  # noqa: E402
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from rclpy.node import Node  # noqa: E402
 from rclpy.task import Future  # noqa: E402
 from std_msgs.msg import Bool  # noqa: E402
 
@@ -32,33 +29,20 @@ async def no_job(_name: str, _steps: object) -> Outcome:
     return DONE
 
 
-class Robot:
+class Robot(FakeManager):
     """A controller manager that has one active controller at most, and freedrive above it."""
 
-    def __init__(self, checks_modes: bool) -> None:
-        self.node, self.served = Node('task'), Node('driver')
-        self.executor = SingleThreadedExecutor()
-        self.executor.add_node(self.node)
-        self.executor.add_node(self.served)
-        self.active, self.known = {OURS}, []
-        self.held: Future | None = None  # delays the next list of controllers
-        self.switched: list[tuple[list[str], list[str]]] = []
-        self.served.create_service(
-            ListControllers,
-            'controller_manager/list_controllers',
-            self._list,
-            callback_group=ReentrantCallbackGroup(),
-        )
-        self.served.create_service(
-            SwitchController, 'controller_manager/switch_controller', self._switch
-        )
-        self.program = self.served.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
+    def __init__(self, graph: Graph, checks_modes: bool) -> None:
+        super().__init__(graph, OURS, FREEDRIVE, is_exclusive=True)
+        self.until, self.spin, self.executor = graph.until, graph.spin, graph.executor
+        self.known: list[bool] = []
+        self.program = self.node.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
         self.machine = SimpleNamespace(is_in_freedrive=False, stop_reason='', stops=0)
         self.port = SimpleNamespace(planner_state='', why_not_ready='')
         group = ReentrantCallbackGroup()
-        controllers = ControllerManager(self.node, group)
+        controllers = ControllerManager(graph.node, group)
         self.requests = FreedriveRequests(
-            self.node,
+            graph.node,
             controllers,
             OURS,
             checks_modes,
@@ -73,36 +57,6 @@ class Robot:
         self.freedrive = self.requests._freedrive
         self.until(controllers._switch.service_is_ready)
         self.until(lambda: controllers.is_there)
-
-    async def _list(self, _request, response):
-        response.controller = [
-            ControllerState(name=name, state='active' if name in self.active else 'inactive')
-            for name in BOTH
-        ]
-        held, self.held = self.held, None
-        if held is not None:
-            await held
-        return response
-
-    def _switch(self, request, response):
-        on, off = set(request.activate_controllers), set(request.deactivate_controllers)
-        is_possible = off <= self.active and len((self.active | on) - off) <= 1
-        is_strict = request.strictness == SwitchController.Request.STRICT
-        response.ok = is_possible or not is_strict
-        if is_possible:
-            self.active = (self.active | on) - off
-            self.switched.append((sorted(on), sorted(off)))
-        return response
-
-    def until(self, is_so: Callable[[], object], seconds: float = 10.0) -> None:
-        end = time.monotonic() + seconds
-        while not is_so():
-            assert time.monotonic() < end
-            self.executor.spin_once(timeout_sec=0.02)
-
-    def spin(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        self.until(lambda: time.monotonic() > end, seconds + 1.0)
 
     def switch(self, is_on: bool) -> None:
         task = self.executor.create_task(self.freedrive.switch, is_on)
@@ -121,7 +75,7 @@ class Robot:
 
     def let_another_client_begin(self) -> None:
         self.until(lambda: self.freedrive._has_found_out)
-        other = self.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+        other = self.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
         self.until(other.get_subscription_count)
         self.active = {FREEDRIVE}
 
@@ -133,20 +87,8 @@ class Robot:
 
 
 @pytest.fixture
-def begun(ros_domain: int) -> Iterator[Callable[..., Robot]]:
-    rclpy.init()
-    robots: list[Robot] = []
-
-    def begin(checks_modes: bool = True) -> Robot:
-        robots.append(Robot(checks_modes))
-        return robots[-1]
-
-    yield begin
-    for robot in robots:
-        robot.executor.shutdown()
-        robot.node.destroy_node()
-        robot.served.destroy_node()
-    rclpy.shutdown()
+def begun(graph: Graph) -> Callable[..., Robot]:
+    return lambda checks_modes=True: Robot(graph, checks_modes)
 
 
 @pytest.mark.parametrize('checks_modes', [True, False])
@@ -229,7 +171,7 @@ def test_freedrive_of_another_client_is_noticed_and_so_is_its_end(begun):
 def test_freedrive_that_is_enabled_without_its_controller_is_none(begun):
     robot = begun()
     robot.until(lambda: robot.freedrive._has_found_out)
-    other = robot.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+    other = robot.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
     robot.until(other.get_subscription_count)
     for _ in range(20):
         other.publish(Bool(data=True))
@@ -239,7 +181,7 @@ def test_freedrive_that_is_enabled_without_its_controller_is_none(begun):
 
 def test_freedrive_that_this_node_keeps_on_ends_when_another_client_takes_the_arm(begun, capfd):
     robot, enabled = begun(), []
-    robot.served.create_subscription(
+    robot.node.create_subscription(
         Bool, f'{FREEDRIVE}/enable_freedrive_mode', enabled.append, 10
     )
     robot.tell(True)
@@ -260,15 +202,17 @@ def test_a_list_of_controllers_from_before_a_switch_does_not_end_freedrive(begun
     robot = begun()
     robot.tell(True)
     robot.until(lambda: robot.freedrive._has_found_out)
-    other = robot.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+    other = robot.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
     robot.until(other.get_subscription_count)
-    old = robot.held = Future()
+    asked, old = robot.asked, Future()
+    robot.late = old
 
     def is_listing() -> bool:
         other.publish(Bool(data=True))
-        return robot.held is None
+        return robot.asked > asked
 
     robot.until(is_listing)
+    robot.late = None
     robot.switch(True)
     old.set_result(None)
     robot.until(lambda: not robot.freedrive._is_querying)
