@@ -3,139 +3,22 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ur5_pick_place.demo.spots import Spot
-from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.outcome import Outcome
-
-
-class Cell(Protocol):
-    """
-    What can be done and observed in a cell; times are robot time [s].
-
-    A request that cannot be carried out raises `Ur5PickPlaceError`.
-
-    Attributes
-    ----------
-    silence_limit : float
-        Time within which the task must detect that the robot is silent [s].
-    reaction_limit : float
-        Time within which the task must react to what the robot reports [s].
-
-    """
-
-    silence_limit: float
-    reaction_limit: float
-
-    @property
-    def time(self) -> float:
-        """Robot time, which also passes while the driver is dead."""
-        ...
-
-    @property
-    def events(self) -> list[dict[str, Any]]:
-        """The events of the task since `reset_measurements`."""
-        ...
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a job runs."""
-        ...
-
-    @property
-    def stop_reason(self) -> str:
-        """Why the task must be rearmed before its next job; empty if it need not."""
-        ...
-
-    @property
-    def q(self) -> Array:
-        """True joint positions, (6,) [rad]."""
-        ...
-
-    @property
-    def T_world_part(self) -> Array:
-        """True pose of the part, (4, 4)."""
-        ...
-
-    @property
-    def holds_part(self) -> bool:
-        """Whether the closed fingers truly hold the part."""
-        ...
-
-    @property
-    def commands(self) -> tuple[int, int, int]:
-        """Numbers of motions and holds sent to the controller, and of gripper commands."""
-        ...
-
-    @property
-    def speed(self) -> float:
-        """Measured peak of joint velocity over its limit, since `reset_measurements`."""
-        ...
-
-    def reset_measurements(self) -> None:
-        """Forget all events and measurements so far, as before a cycle."""
-        ...
-
-    def placement(self, target: Spot) -> tuple[float, float]:
-        """
-        Return the position error [m] and the yaw error [rad] of a placed part.
-
-        The reference is the pose of the part in the gripper after the grip, moved to the target.
-
-        """
-        ...
-
-    def figures(self) -> dict[str, float]:
-        """Return figures that must not grow from cycle to cycle, by name and unit."""
-        ...
-
-    def teach(self, start: Spot, target: Spot) -> None:
-        """Teach home, start and target, and switch the tool supply on."""
-        ...
-
-    def put_part(self, spot: Spot) -> None:
-        """Put the cube on the table."""
-        ...
-
-    def run(self) -> None:
-        """Plan and start a run."""
-        ...
-
-    def start(self, job: str) -> None:
-        """Start `init_gripper`, `go_home` or `open_gripper`."""
-        ...
-
-    def rearm(self) -> Outcome:
-        """Rearm, or return why that is refused."""
-        ...
-
-    def inject(self, fault: str) -> None:
-        """Inject a fault; `InvalidInput` if the state of the cell does not allow it."""
-        ...
-
-    def clear(self, fault: str = '') -> bool:
-        """Clear a fault, or all; return whether the robot allowed it."""
-        ...
-
-    def press(self, button: str) -> bool:
-        """Call a service of the dashboard; return whether it succeeded."""
-        ...
-
-    def settle(self) -> None:
-        """Wait until the arm has braked after a stop and all messages have arrived."""
-        ...
-
-    def wait(self, seconds: float) -> None:
-        """Let time pass."""
-        ...
-
-    def until(self, condition: Callable[[], bool], limit: float, what: str) -> None:
-        """Let time pass until `condition`; `ExecutionError` after `limit` [s]."""
-        ...
+if TYPE_CHECKING:
+    from lab.cell_over_dds import NodesCell
+    from ur5_pick_place.demo.in_process import InProcessCell
 
 
-OpenCell = Callable[[Mapping[str, Any]], AbstractContextManager[Cell]]
+# Both do and show the same, in robot time [s]; what cannot be done is a `Ur5PickPlaceError`.
+# The task detects a silent robot within `silence_limit`, and reacts to what the robot reports
+# within `reaction_limit` [s]. `commands` are the numbers of motions and of holds sent to the
+# controller and of gripper commands; `speed` is the measured peak of joint velocity over its
+# limit; `figures` must not grow from cycle to cycle. `placement` is the error of position [m] and
+# of yaw [rad] from the pose in the gripper after the grip, moved to the target.
+Cell: TypeAlias = 'InProcessCell | NodesCell'
+
+OpenCell = Callable[[Mapping[str, Any]], AbstractContextManager['Cell']]
 """Takes settings that differ from `config/`, by name; the cell ends with the context."""
 
 
