@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The physics of the simulated cell: arms, hands, cubes and boxes in MuJoCo."""
