@@ -2,11 +2,13 @@
 """The poses and joints within the tolerances of a goal, as samples that are always the same."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
-from ur5_pick_place.kinematics.transforms import Array, exp_so3, make_transform
+from ur5_pick_place.kinematics.transforms import Array, make_transform
 
 _SAMPLES = 256  # besides the middles of the faces
 _BASES = (2, 3, 5, 7, 11, 13)
@@ -74,24 +76,17 @@ class PoseRegion:
         """Return poses T_base_tool (n, 4, 4) of the region, without the nominal one."""
         is_region = any(self.size)
         u = _spread(np.array([is_region] * 3 + [*(self.turns > 0.0)]))
-        turned = exp_so3 if self.is_vector else _turned
+        turned = Rotation.from_rotvec if self.is_vector else partial(Rotation.from_euler, 'XYZ')
         # An angle about y beyond a right angle is another one within it.
         most = np.array([np.pi, np.pi if self.is_vector else np.pi / 2, np.pi])
-        R = self.R_base_point @ turned((2.0 * u[:, 3:] - 1.0) * np.minimum(self.turns, most))
+        turns = turned((2.0 * u[:, 3:] - 1.0) * np.minimum(self.turns, most))
+        R = self.R_base_point @ turns.as_matrix()
         p = np.zeros((len(u), 3))
         if is_region:
             p = _points(self.kind, self.size, u[:, :3])
         p = p @ self.T_base_region[:3, :3].T + self.T_base_region[:3, 3]
         T = make_transform(R, p) @ self.T_point_tool
         return np.asarray(T[(np.abs(T[:, :3, 3]) < _FAR).all(axis=1)])
-
-
-def _turned(angles: Array) -> Array:
-    """Return rotations (n, 3, 3) about x, then the new y, then the new z, (n, 3) [rad]."""
-    R = np.eye(3)
-    for axis in range(3):
-        R = R @ exp_so3(angles[:, axis, None] * np.eye(3)[axis])
-    return R
 
 
 def _points(kind: str, size: tuple[float, ...], u: Array) -> Array:

@@ -20,19 +20,24 @@ from ur5_pick_place.kinematics import (
     inverse,
     load_model,
 )
-from ur5_pick_place.kinematics.transforms import exp_se3, make_transform, matrix_from_rpy
-from ur5_pick_place.kinematics.ur3_lab import (
-    LAB_BRANCH,
-    T_BASE_WORLD,
-    T_TOOL_GRIP,
-    lab_grip_pose,
-    lab_tool_pose,
+from ur5_pick_place.kinematics.transforms import (
+    exp_se3,
+    inverse_transform,
+    make_transform,
+    matrix_from_rpy,
 )
 
 UR5_TABLE = {
     'a': [0, -0.425, -0.39225, 0, 0, 0],
     'd': [0.089159, 0, 0, 0.10915, 0.09465, 0.0823],
 }
+
+# The UR3 laboratory exercise commands the gripper's point in the world frame, which is offset on
+# the table, aims 8 mm lower than its z says, and a yaw; the tool always points down.
+T_BASE_WORLD = make_transform(np.eye(3), [0.15, -0.15, -0.008])
+# The gripper's point: 59 mm beyond the flange and 53.5 mm to the side, along the yaw direction.
+T_TOOL_GRIP = make_transform(np.diag([-1.0, 1.0, -1.0]), [-0.0535, 0.0, 0.059])
+LAB_BRANCH = 'left-up-up'  # elbow up, theta_5 = -pi/2
 
 # x, y, z [m], yaw [deg] in the world, and the joints that the exercise prints [rad].
 LAB_RUNS = [
@@ -212,12 +217,11 @@ def test_the_lab_exercise_gives_its_printed_joints(
 ) -> None:
     x, y, z, yaw = command
     m = load_model('ur3_lab')
-    T = lab_tool_pose((x, y, z), np.deg2rad(yaw))
-    q, _ = inverse(m, T)
+    T_world_grip = make_transform(matrix_from_rpy([0, 0, np.deg2rad(yaw)]), (x, y, z))
+    q, _ = inverse(m, T_BASE_WORLD @ T_world_grip @ inverse_transform(T_TOOL_GRIP))
     assert np.abs(q[BRANCHES.index(LAB_BRANCH)] - printed).max() < 1e-9
-    reached = lab_grip_pose(forward(m, printed))
-    expected = make_transform(matrix_from_rpy([0, 0, np.deg2rad(yaw)]), (x, y, z))
-    assert_transforms_close(reached, expected, position=1e-9, angle=1e-9)
+    reached = forward(m, printed) @ T_TOOL_GRIP
+    assert_transforms_close(reached, T_BASE_WORLD @ T_world_grip, position=1e-9, angle=1e-9)
 
 
 @pytest.mark.parametrize(('command', 'printed', 'reported'), LAB_RUNS)
@@ -235,7 +239,7 @@ def test_the_exercise_disagrees_with_itself_by_what_its_two_lengths_differ(
     theirs = forward_of_the_exercise(np.array(printed))
     assert np.abs(theirs[:3, 3] - reported).max() < 1e-8
     assert np.abs(theirs[:3, :3] - matrix_from_rpy([0, 0, yaw])).max() < 1e-9
-    ours = T_BASE_WORLD @ lab_grip_pose(forward(load_model('ur3_lab'), printed))
+    ours = forward(load_model('ur3_lab'), printed) @ T_TOOL_GRIP
     difference = theirs[:3, 3] - ours[:3, 3]
     along_yaw = 0.0065 * np.array([np.cos(yaw), np.sin(yaw), 0])
     assert np.abs(difference - along_yaw - [0, 0, 0.008]).max() < 1e-9
