@@ -26,6 +26,8 @@ _log = logging.getLogger(__name__)
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
 _LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
+_NEAR_LIMIT = 0.8  # share of a joint's torque, below which it does not slow a motion down
+_FASTEST = 0.95  # factor on the times of a motion that may be faster
 _ROUNDS = 3  # searches, each slower where the quintics of the last one exceeded a limit
 
 
@@ -58,7 +60,7 @@ def time_path(
         draft, x = _points(path, profile, near, 1.0)
         own = np.minimum(path.speed_at(path_parameter(x)), limits.speed)
         excess = _excess(draft, limits, own, speed_of, dynamics)
-        factor = float(excess.max()) * (1.0 + 1e-6)
+        factor = max(float(excess.max()), _FASTEST) * (1.0 + 1e-6)
         if best is None or factor * draft.duration < best.duration:
             best = _points(path, profile, near, factor)[0]
         if factor < _LITTLE:
@@ -124,6 +126,10 @@ def _excess(
     ]
     excess = np.cbrt((trajectory.jerk_peaks()[1] / limits.qddd).max(axis=1))
     if dynamics is not None:
-        needed.append(slowdown_for_torque(q, qd, qdd, dynamics))
+        torque = np.abs(dynamics.inverse(q, qd, qdd))
+        near = (torque > _NEAR_LIMIT * dynamics.torque_max).any(axis=1)
+        slowdown = np.zeros(len(q))
+        slowdown[near] = slowdown_for_torque(q[near], qd[near], qdd[near], dynamics)
+        needed.append(slowdown)
     np.maximum.at(excess, step, np.max(needed, axis=0))
     return np.asarray(excess)
