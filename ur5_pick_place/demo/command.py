@@ -86,6 +86,8 @@ def _run(arguments: Sequence[str]) -> int:
             with RunFile(work / RUN_FILE, {'arm': _arm(config, options)}) as file:
                 for method in options.methods:
                     _perform(method, options, config, work, file)
+        except BrokenPipeError:
+            raise
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             code = 1

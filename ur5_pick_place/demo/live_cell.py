@@ -67,6 +67,8 @@ def main() -> None:
     except InvalidInput as error:
         print(f'cell: {error}', file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:
+        raise
     except (Ur5PickPlaceError, OSError) as error:
         print(f'cell: {error}', file=sys.stderr)
         sys.exit(1)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The terminal display of a running cycle: one line per stage, refreshed on a terminal."""
 
+import shutil
 import time
 from collections.abc import Mapping
 from typing import Any, Protocol, TextIO
@@ -36,14 +37,15 @@ class ProgressDisplay:
     ----------
     T_tool_tcp : ndarray, shape (4, 4)
     stream : text stream
-        On a terminal the line of the current stage is refreshed; otherwise each line is written
-        when its stage ends.
+        On a terminal the line of the current stage is refreshed; otherwise, and on one narrower
+        than the line, each line is written when its stage ends.
 
     """
 
     def __init__(self, model: Model, T_tool_tcp: Array, stream: TextIO) -> None:
         self._model, self._T_tool_tcp, self._stream = model, T_tool_tcp, stream
-        self._is_live = stream.isatty()
+        is_wide = shutil.get_terminal_size().columns > len(_HEADING.splitlines()[-1])
+        self._is_live = stream.isatty() and is_wide
         self._stage = self._line = ''
         self._last: tuple[float, Array] | None = None
         self._top_speed = self._shown = 0.0

@@ -46,6 +46,24 @@ def test_a_command_that_nobody_reads_ends_in_silence(options):
     assert command.wait(30.0) == 141
 
 
+@pytest.mark.parametrize('what', ['command._perform', 'live_cell._run'])
+def test_demo_and_cell_end_in_silence_when_their_reader_has_gone(what):
+    module, long = what.split('.')
+    words = (
+        f'from ur5_pick_place.demo import {module} as m; import sys\n'
+        f'm.{long} = lambda *_: (print("begins"), sys.stdin.read(), print("goes on"))\n'
+        'sys.argv = ["as a user"]; m.main()'
+    )
+    pipes = dict.fromkeys(('stdin', 'stdout', 'stderr'), subprocess.PIPE)
+    with subprocess.Popen([sys.executable, '-c', words], **pipes) as command:
+        while command.stdout.readline() != b'begins\n':
+            pass
+        command.stdout.close()
+        command.stdin.close()
+        assert command.stderr.read() == b''
+        assert command.wait(60.0) == 141
+
+
 @pytest.mark.parametrize('words', [['fk', *'000000'], ['pick_place', '--help']])
 def test_a_full_disk_is_named_in_one_line(words):
     command = Path(sys.executable).with_name(words[0])

@@ -113,3 +113,16 @@ def test_progress_has_a_line_for_every_stage_and_ends_with_the_run() -> None:
     assert [line.split()[2] for line in lines] == ['grip', 'verify', 'lift']
     assert float(lines[-1].split()[0]) == pytest.approx(ended, abs=0.005)
     assert '1.00 rad/s' in lines[1] and '0.287 m' in lines[1] and '70.0 mm' in lines[1]
+
+
+@pytest.mark.parametrize(('columns', 'refreshed'), [('40', False), ('80', True)])
+def test_a_line_that_does_not_fit_the_terminal_is_not_refreshed(
+    monkeypatch, columns: str, refreshed: bool
+) -> None:
+    monkeypatch.setenv('COLUMNS', columns)
+    stream, arm = io.StringIO(), Arm()
+    monkeypatch.setattr(stream, 'isatty', lambda: True, raising=False)
+    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
+    progress.on_event({'event': 'stage', 'stage': 'grip'}, arm)
+    progress.refresh(arm)
+    assert ('\r' in stream.getvalue()) == refreshed
