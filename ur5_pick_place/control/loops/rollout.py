@@ -26,6 +26,10 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 
 _LONGEST = 120.0  # [s]; computing a roll-out takes about 1 % of the duration of the motion
+_CHECK_EVERY = 0.1  # of the lookahead; with longer steps the law's goal does not keep up
+_LONGEST_STEP = 0.005  # [m] between checks, where the lookahead is as long as the line
+_SETTLES = 0.01  # [m] from the goal; there a roll-out may turn back after a slight overshoot
+_LEAST_COSINE = 0.5  # between the step of the path and the desired velocity, in joint space
 
 
 def roll_out(
@@ -87,13 +91,6 @@ def _check_branch(method: str, model: Model, q: Array) -> None:
             f'{BRANCHES[branches[first]]}: {stall_reason(model, q[first])}',
             first / len(q),
         )
-
-
-
-_CHECK_EVERY = 0.1  # of the lookahead; with longer steps the law's goal does not keep up
-_LONGEST_STEP = 0.005  # [m] between checks, where the lookahead is as long as the line
-_SETTLES = 0.01  # [m] from the goal; there a roll-out may turn back after a slight overshoot
-_LEAST_COSINE = 0.5  # between the step of the path and the desired velocity, in joint space
 
 
 def plan_roll_out(

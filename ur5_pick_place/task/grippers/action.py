@@ -144,7 +144,6 @@ class ActionGripper(Gripper):
         yield from self._send(self.settings.close_position)
 
     def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
-        """Send the goal and wait until it is accepted."""
         yield from self._send(self.settings.open_position)
 
     def await_fingers(self) -> Steps[None]:
@@ -162,7 +161,6 @@ class ActionGripper(Gripper):
         return 0.0 if self._has_ended(seen) else math.inf
 
     def expect_part(self) -> Steps[None]:
-        """Wait until the fingers are known to hold a part; see `Gripper`."""
         if self.settings.grip_feedback == NO_FEEDBACK:
             return
         seen = yield from self._await_level()
@@ -180,7 +178,6 @@ class ActionGripper(Gripper):
             )
 
     def expect_no_part(self) -> Steps[None]:
-        """Wait until the fingers are known to hold no part; see `Gripper`."""
         seen = yield None
         if self.settings.grip_feedback == NO_FEEDBACK and not self.is_closed(seen):
             return
@@ -195,7 +192,6 @@ class ActionGripper(Gripper):
             )
 
     def await_empty(self) -> Steps[None]:
-        """Wait until the open gripper is known to be empty for certain."""
         yield from self.expect_no_part()
 
     def part_signal(self, seen: Observation) -> bool | None:
@@ -233,7 +229,6 @@ class ActionGripper(Gripper):
         return view.report is not None or (view.position is not None and view.is_still)
 
     def silence(self, seen: Observation) -> str:
-        """Return why a part that was gripped cannot be seen any more; '' if it can."""
         s, blind = self.settings, 'cannot see whether the part is held'
         if s.grip_feedback == NO_FEEDBACK:
             return ''
@@ -242,7 +237,6 @@ class ActionGripper(Gripper):
         return '' if seen.gripper.is_there else f'{blind}: {no_server(s)}'
 
     def signal(self) -> PartSignal:
-        """Return a new debounced view of `part_signal`."""
         return PartSignal(f'{self._name}: whether a part is held')
 
     # -- goals -----------------------------------------------------------------------------------

@@ -38,16 +38,13 @@ class DigitalGripper(OutputGripper):
 
     @property
     def closing_time(self) -> float:
-        """Full travel of the fingers [s]."""
         return float(self.settings.close_time)
 
     @property
     def opening_time(self) -> float:
-        """Full travel of the fingers [s]."""
         return float(self.settings.open_time)
 
     def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
-        """Return the outputs and their states, in the order in which they are switched."""
         s = self.settings
         changes = [(s.close_pin, is_closed == s.closes_when_on)]
         if s.open_pin >= 0:

@@ -104,17 +104,9 @@ class OutputGripper(Gripper):
             seen = yield None
 
     def expect_part(self) -> Steps[None]:
-        """
-        Wait until the part-present input shows a part.
-
-        Raises `MissedGrasp`: it shows none. `ExecutionError`: it shows one too late, it bounces,
-        or io_states does not contain it.
-
-        """
         yield from self._expect(True)
 
     def expect_no_part(self) -> Steps[None]:
-        """Wait until the part-present input shows no part; errors as `expect_part`."""
         yield from self._expect(False)
 
     def await_empty(self) -> Steps[None]:
@@ -129,7 +121,6 @@ class OutputGripper(Gripper):
             seen = yield None
 
     def part_signal(self, seen: Observation) -> bool | None:
-        """Return whether a part is held; None if no input shows it."""
         if self.settings.grip_feedback != TOOL_INPUT:
             return None
         level = seen.inputs.get(self.settings.part_pin)
@@ -162,7 +153,6 @@ class OutputGripper(Gripper):
         )
 
     def signal(self) -> PartSignal:
-        """Return a new debounced view of the part-present input."""
         return PartSignal(f'input {self.settings.part_pin}')
 
     def _switch(self, is_closed: bool, travel_time: float, is_shown: bool) -> Steps[None]:

@@ -48,12 +48,10 @@ class VacuumGripper(OutputGripper):
 
     @property
     def closing_time(self) -> float:
-        """Time to reach the vacuum [s]."""
         return float(self.settings.vacuum_time)
 
     @property
     def opening_time(self) -> float:
-        """Time to vent [s]."""
         return float(self.settings.blow_off_time)
 
     def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
