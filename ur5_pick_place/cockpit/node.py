@@ -26,8 +26,8 @@ from ur5_pick_place.client.connection import SIM_DRIVER, TASK
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.client.requests import solutions
 from ur5_pick_place.cockpit.actions import SERVICES
+from ur5_pick_place.cockpit.arm_meshes import meshes_of
 from ur5_pick_place.cockpit.checks import joints_at_rest
-from ur5_pick_place.cockpit.description import meshes_of
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys

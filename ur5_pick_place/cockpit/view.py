@@ -10,7 +10,7 @@ import trimesh
 import viser
 
 from ur5_pick_place.cockpit.actions import CellState
-from ur5_pick_place.cockpit.arm_drawing import Colour, LinkMesh, arm_meshes
+from ur5_pick_place.cockpit.arm_meshes import Colour, LinkMesh, arm_meshes
 from ur5_pick_place.control.motion_state import MotionState
 from ur5_pick_place.kinematics import Model, arm_corners, link_frames
 from ur5_pick_place.kinematics.transforms import (

@@ -22,9 +22,8 @@ from ur5_pick_place.cockpit.actions import (
     next_button,
     why_not,
 )
-from ur5_pick_place.cockpit.arm_drawing import arm_meshes
+from ur5_pick_place.cockpit.arm_meshes import arm_meshes, meshes_of
 from ur5_pick_place.cockpit.checks import checks_html, figures_html, figures_of, joints_at_rest
-from ur5_pick_place.cockpit.description import meshes_of
 from ur5_pick_place.cockpit.jog import HoldFilter
 from ur5_pick_place.cockpit.panel import event_text, solutions_html
 from ur5_pick_place.cockpit.places import pose_of

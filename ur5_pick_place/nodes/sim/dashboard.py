@@ -37,31 +37,64 @@ def serve_dashboard(node: Node, driver: Driver, lock: Lock, group: CallbackGroup
 
     for name in ACTIONS:
         serve(Trigger, name, lambda _q, _r, name=name: dashboard.act(name))  # type: ignore[misc]
-    for kind, name, fill in _typed(driver):
+    for kind, name, fill in (*_questions(driver), *_requests(driver)):
         serve(kind, name, fill)
     service = 'dashboard_client/raw_request'
     node.create_service(srv.RawRequest, service, raw_request, callback_group=group)
 
 
-def _typed(driver: Driver) -> list[tuple[type, str, Fill]]:
+def _questions(driver: Driver) -> list[tuple[type, str, Fill]]:
+    """List the services that only ask: type, name, and how their responses are filled."""
     dashboard, robot = driver.dashboard, driver.robot
 
-    def asked(question: str, read: Callable[[Any], None] = lambda response: None) -> Fill:
+    def asked(question: str, **read: Callable[[], Any]) -> Fill:
+        """Fill the fields of a response; `a__b` is field b of field a."""
+
         def fill(_: Any, response: Any) -> Answer:
-            read(response)
+            for path, value in read.items():
+                *outer, field = path.split('__')
+                setattr(getattr(response, outer[0]) if outer else response, field, value())
             return Answer(True, dashboard.state()[question])
 
         return fill
 
-    def state(response: Any) -> None:
-        response.state.state, response.program_name = robot.program.value, PROGRAM
+    def program() -> str:
+        return PROGRAM
 
-    def saved(response: Any) -> None:
-        response.program_saved, response.program_name = True, PROGRAM
+    mode = asked('robotmode', robot_mode__mode=lambda: int(robot.mode))
+    safety = asked('safetymode', safety_mode__mode=lambda: int(robot.safety))
+    state = asked(
+        'programstate', state__state=lambda: robot.program.value, program_name=program
+    )
+    running = asked('running', program_running=lambda: robot.program_running)
+    saved = asked('issaved', program_saved=lambda: True, program_name=program)
+    loaded = asked('get loaded program', program_name=lambda: f'/programs/{PROGRAM}')
+    version = asked(
+        'polyscopeversion',
+        version__major=lambda: dashboard.version[0],
+        version__minor=lambda: dashboard.version[1],
+        version__bugfix=lambda: dashboard.version[2],
+    )
+    return [
+        (srv.GetRobotMode, 'get_robot_mode', mode),
+        (srv.GetSafetyMode, 'get_safety_mode', safety),
+        (srv.GetProgramState, 'program_state', state),
+        (srv.IsProgramRunning, 'program_running', running),
+        (srv.IsProgramSaved, 'program_saved', saved),
+        (srv.GetLoadedProgram, 'get_loaded_program', loaded),
+        (srv.GetPolyScopeVersion, 'get_polyscope_version', version),
+        (
+            srv.GetRobotModel,
+            'get_robot_model',
+            asked('get robot model', robot_model=lambda: dashboard.model),
+        ),
+        (srv.GetSerialNumber, 'get_serial_number', asked('get serial number')),
+    ]
 
-    def version(response: Any) -> None:
-        found = response.version
-        found.major, found.minor, found.bugfix = dashboard.version
+
+def _requests(driver: Driver) -> list[tuple[type, str, Fill]]:
+    """List the services with arguments, and those that not every PolyScope has."""
+    dashboard = driver.dashboard
 
     def remote_control(_: Any, response: Any) -> Answer:
         lacking = dashboard.lacking('remote_control')
@@ -72,45 +105,12 @@ def _typed(driver: Driver) -> list[tuple[type, str, Fill]]:
         response.user_role.role = dashboard.user_role
         return dashboard.lacking('user_role') or Answer(True, dashboard.user_role)
 
-    def put(field: str, value: Callable[[], Any]) -> Callable[[Any], None]:
-        return lambda response: setattr(response, field, value())
+    def no_installation(request: Any, _: Any) -> Answer:
+        return Answer(False, f'File not found: {request.filename}')
 
     return [
-        (
-            srv.GetRobotMode,
-            'get_robot_mode',
-            asked('robotmode', lambda r: setattr(r.robot_mode, 'mode', int(robot.mode))),
-        ),
-        (
-            srv.GetSafetyMode,
-            'get_safety_mode',
-            asked('safetymode', lambda r: setattr(r.safety_mode, 'mode', int(robot.safety))),
-        ),
-        (srv.GetProgramState, 'program_state', asked('programstate', state)),
-        (
-            srv.IsProgramRunning,
-            'program_running',
-            asked('running', put('program_running', lambda: robot.program_running)),
-        ),
-        (srv.IsProgramSaved, 'program_saved', asked('issaved', saved)),
-        (
-            srv.GetLoadedProgram,
-            'get_loaded_program',
-            asked('get loaded program', put('program_name', lambda: f'/programs/{PROGRAM}')),
-        ),
-        (srv.GetPolyScopeVersion, 'get_polyscope_version', asked('polyscopeversion', version)),
-        (
-            srv.GetRobotModel,
-            'get_robot_model',
-            asked('get robot model', put('robot_model', lambda: dashboard.model)),
-        ),
-        (srv.GetSerialNumber, 'get_serial_number', asked('get serial number')),
         (srv.Load, 'load_program', lambda q, _: dashboard.load(q.filename)),
-        (
-            srv.Load,
-            'load_installation',
-            lambda q, _: Answer(False, f'File not found: {q.filename}'),
-        ),
+        (srv.Load, 'load_installation', no_installation),
         (srv.Popup, 'popup', lambda q, _: dashboard.show_popup(q.message)),
         (srv.AddToLog, 'add_to_log', lambda q, _: add_to_log(q.message)),
         (srv.IsInRemoteControl, 'is_in_remote_control', remote_control),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm's meshes from the URDF of `robot_description`, where its package is installed."""
+"""The arm's meshes: its collision bodies, or those of `robot_description` where it is there."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -8,16 +9,52 @@ from xml.etree import ElementTree
 
 import numpy as np
 import trimesh
+from numpy.typing import NDArray
 
-from ur5_pick_place.cockpit.arm_drawing import METAL, LinkMesh
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, link_frames, link_pose
+from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.kinematics.forward import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import Array, make_transform, matrix_from_rpy
+
+Colour = tuple[int, int, int]
+
+METAL: Colour = (198, 202, 206)
 
 _BASE = 'base_link_inertia'
 _LARGEST = 5_000_000  # [bytes] of a mesh
 _FORMATS = ('.stl', '.obj', '.ply')  # trimesh reads them without further packages
+
+
+@dataclass(frozen=True)
+class LinkMesh:
+    """
+    One mesh, fixed to a link.
+
+    Attributes
+    ----------
+    link : int
+        Index into `LINKS`; the DH frame to which it is fixed.
+    vertices : ndarray, shape (n, 3)
+        [m] in that frame.
+    faces : ndarray of int, shape (m, 3)
+    colour : tuple of int
+
+    """
+
+    link: int
+    vertices: Array
+    faces: NDArray[np.int64]
+    colour: Colour
+
+
+def arm_meshes(model: Model) -> list[LinkMesh]:
+    """Return the meshes of an arm, one for each of its collision bodies."""
+    meshes = []
+    for body in arm_bodies(model):
+        hull: Any = trimesh.convex.convex_hull(body.vertices)
+        meshes.append(LinkMesh(body.link, np.array(hull.vertices), np.array(hull.faces), METAL))
+    return meshes
 
 
 def meshes_of(urdf: str, model: Model, tf_prefix: str) -> list[LinkMesh]:
