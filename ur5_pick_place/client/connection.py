@@ -16,7 +16,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.errors import one_line
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 from ur5_pick_place.task.events import read_event
 
 TASK, PLANNER, IK, SIM_DRIVER = 'pick_place', 'trajectory_planner', 'ik_service', 'sim_driver'

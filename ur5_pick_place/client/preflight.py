@@ -45,6 +45,7 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
 from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS
 from ur5_pick_place.nodes.ros.distro import count_servers, origin_of
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED, mismatches
@@ -79,7 +80,7 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
     init_ros(context=context, signal_handler_options=SignalHandlerOptions.NO)
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     try:
-        node = Node(
+        node = SerialNode(
             f'preflight_{os.getpid()}_{time.monotonic_ns()}',
             namespace=namespace,
             context=context,
@@ -103,7 +104,7 @@ class _Collector:
     """Subscribes, sends requests and samples."""
 
     def __init__(
-        self, node: Node, executor: SingleThreadedExecutor, is_ended: Callable[[], bool]
+        self, node: SerialNode, executor: SingleThreadedExecutor, is_ended: Callable[[], bool]
     ) -> None:
         self._node, self._executor, self._is_ended = node, executor, is_ended
         self._seen = Observed(where=_where(node))

@@ -13,9 +13,6 @@ from typing import Any
 import numpy as np
 import rclpy
 from geometry_msgs.msg import PoseStamped
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.clock import Clock, ClockType
-from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -44,12 +41,13 @@ from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
 from ur5_pick_place.nodes.messages.markers import GHOSTS
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.distro import read
+from ur5_pick_place.nodes.ros.distro import TakenMessage, read
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
-from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.ros.process import run_node
 from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.ros.service_calls import steady_timer
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.scene.world import AttachedObject, World
@@ -84,7 +82,7 @@ class CockpitSettings(Settings):
     )
 
 
-class Cockpit(Node):
+class Cockpit(SerialNode):
     """Serves the page; a client of the nodes, like any other."""
 
     def __init__(self) -> None:
@@ -139,9 +137,8 @@ class Cockpit(Node):
 
     def _listen_to_cell(self) -> None:
         self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)
-        poll_group = PollGroup(self, _FRAME)
         JointListener(
-            self, self._cell.joint_names, self._on_joints, self._on_bad_joints, poll_group
+            self, self._cell.joint_names, self._on_joints, self._on_bad_joints, _FRAME
         )
         qos = QoSProfile(depth=_QUEUE)
         for kind, topic, take in (
@@ -149,19 +146,17 @@ class Cockpit(Node):
             (JointState, f'{SIM_DRIVER}/finger_states', self._on_fingers),
         ):
             bounded = BoundedReader(self, kind, topic, _LARGEST)
-            poll_group.subscribe(kind, topic, partial(_newest, bounded, take), qos)
+            self.reader.subscribe(kind, topic, partial(_newest, bounded, take), qos, _FRAME)
         reader = BoundedReader(self, String, 'robot_description', _LARGEST_URDF)
         self.create_subscription(
             String, 'robot_description', lambda data: self._on_urdf(reader.read(data)), LATCHED,
             raw=True,
         )
-        group = MutuallyExclusiveCallbackGroup()
-        SceneFollower(self, self._frames, self._on_world, group, shows_others=True)
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        self.create_timer(_OFFERS_PERIOD, self._update_offers, clock=steady)
+        SceneFollower(self, self._frames, self._on_world, shows_others=True)
+        steady_timer(self, _OFFERS_PERIOD, self._update_offers)
         # Not by timers: each wakes the executor, which costs more than the work.
-        PollGroup(self, _REFRESH).add(self._refresh)
-        PollGroup(self, PERIOD).add(self._plot)
+        self.reader.every(_REFRESH, self._refresh)
+        self.reader.every(PERIOD, self._plot)
 
     def destroy_node(self) -> None:
         """Close the page, then the node."""
@@ -316,9 +311,9 @@ class Cockpit(Node):
 
 
 def _newest(
-    reader: BoundedReader, take: Callable[[Any], object], waiting: Sequence[bytes]
+    reader: BoundedReader, take: Callable[[Any], object], waiting: Sequence[TakenMessage]
 ) -> None:
-    if (message := reader.read(waiting[-1])) is not None:
+    if (message := reader.read(waiting[-1].data)) is not None:
         take(message)
 
 
@@ -332,4 +327,4 @@ def _address(guard: Guard) -> str:
 
 def main() -> None:
     """Run the node until it is shut down."""
-    run_node(Cockpit, 1)
+    run_node(Cockpit)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the driver: whether its controller is active, and the end of what it told."""
 
-import threading
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +9,6 @@ rclpy = pytest.importorskip('rclpy')
 
 from fake_manager import FakeManager, Graph  # noqa: E402
 from fake_manager import graph as graph  # noqa: E402
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.task import Future  # noqa: E402
 from std_msgs.msg import Bool  # noqa: E402
@@ -24,7 +22,6 @@ from ur5_pick_place.nodes.driver.controller_manager import (  # noqa: E402
     ControllerManager,
 )
 from ur5_pick_place.nodes.driver.driver_link import DriverLink  # noqa: E402
-from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
 from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
 
 OURS = 'scaled_joint_trajectory_controller'
@@ -38,7 +35,7 @@ class Activity:
         self.manager = FakeManager(graph, name)
         self.manager.active = set()
         self.status = RobotStatus()
-        controllers = ControllerManager(graph.node, ReentrantCallbackGroup())
+        controllers = ControllerManager(graph.node)
         self.activity = ControllerActivity(controllers, OURS, self.status)
         graph.until(lambda: controllers.is_there)
 
@@ -84,7 +81,7 @@ def test_a_controller_that_no_manager_lists_is_not_refused(graph, is_there):
         status, activity = seen.status, seen.activity
     else:
         status = RobotStatus()
-        controllers = ControllerManager(graph.node, ReentrantCallbackGroup())
+        controllers = ControllerManager(graph.node)
         activity = ControllerActivity(controllers, OURS, status)
     activity.invalidate()
 
@@ -111,7 +108,7 @@ def polled(graph: Graph, monkeypatch) -> Graph:
     until = graph.until
 
     def until_while_polling(is_so: Callable[[], object], seconds: float = 10.0) -> None:
-        with Poller(graph.node, threading.RLock(), lambda: None, lambda _: None):
+        with graph.node.reader.running(print):
             until(is_so, seconds)
 
     monkeypatch.setattr(graph, 'until', until_while_polling)
@@ -130,7 +127,6 @@ def test_what_a_driver_told_ends_with_it(polled, monkeypatch, overlap, program):
         lambda: None,
         lambda: faults.append(mode_fault(link.status)),
         lambda: False,
-        ReentrantCallbackGroup(),
     )
     first = polled.begin('driver')
     publish(first, True)

@@ -31,9 +31,8 @@ class Stops(FakeManager):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, OURS, OTHER)
-        self.graph, group = graph, ReentrantCallbackGroup()
-        controllers = ControllerManager(graph.node, group)
-        self.goals = ControllerGoals(graph.node, controllers, OURS, tuple(JOINT_NAMES), group)
+        self.graph, controllers = graph, ControllerManager(graph.node)
+        self.goals = ControllerGoals(graph.node, controllers, OURS, tuple(JOINT_NAMES))
         graph.until(lambda: controllers.is_there)
 
     def stop_other_motion(self, seen: StopProgress, times: int = 1, seconds: float = 0.3) -> None:

@@ -38,6 +38,10 @@ class Goal:
         self.end = 'canceled'
 
 
+async def in_pool(work, *arguments):
+    return work(*arguments)
+
+
 @pytest.fixture
 def cell() -> Cell:
     return Cell()
@@ -48,7 +52,7 @@ def execution(cell: Cell) -> Execution:
     log = SimpleNamespace(error=lambda _line: None)
     context = SimpleNamespace(ok=lambda: True)
     node = SimpleNamespace(
-        context=context, get_logger=lambda: log, get_name=lambda: 'planner'
+        context=context, get_logger=lambda: log, get_name=lambda: 'planner', in_pool=in_pool
     )
     return Execution(SimpleNamespace(manager=cell.executor), node)
 

@@ -10,7 +10,6 @@ rclpy = pytest.importorskip('rclpy')
 
 from fake_manager import FakeManager, Graph  # noqa: E402
 from fake_manager import graph as graph  # noqa: E402
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.task import Future  # noqa: E402
 from std_msgs.msg import Bool  # noqa: E402
 
@@ -39,14 +38,12 @@ class Robot(FakeManager):
         self.program = self.node.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
         self.machine = SimpleNamespace(is_in_freedrive=False, stop_reason='', stops=0)
         self.port = SimpleNamespace(planner_state='', why_not_ready='')
-        group = ReentrantCallbackGroup()
-        controllers = ControllerManager(graph.node, group)
+        controllers = ControllerManager(graph.node)
         self.requests = FreedriveRequests(
             graph.node,
             controllers,
             OURS,
             checks_modes,
-            group,
             self.machine,
             self.port,
             confirm_payload=lambda: iter(()),

@@ -19,7 +19,8 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
 from ur5_pick_place.nodes.driver.gripper_client import GripperClient, position_in  # noqa: E402
 from ur5_pick_place.nodes.pick_place.gripper_choice import chosen_gripper  # noqa: E402
-from ur5_pick_place.nodes.ros.polling import PollGroup  # noqa: E402
+from ur5_pick_place.nodes.ros.distro import TakenMessage  # noqa: E402
+from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
 from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
 from ur5_pick_place.outcome import DONE  # noqa: E402
 from ur5_pick_place.sim.gripper_server import GripperFault, GripperServer  # noqa: E402
@@ -53,14 +54,16 @@ class Bench:
         self.context = rclpy.Context()
         rclpy.init(context=self.context)
         self.executor = SingleThreadedExecutor(context=self.context)
-        ours, theirs = (rclpy.create_node(n, context=self.context) for n in ('ours', 'theirs'))
+        ours = SerialNode('ours', context=self.context)
+        theirs = rclpy.create_node('theirs', context=self.context)
         self.nodes, self.replies, self.fingers = (ours, theirs), [], Fingers()
         group = ReentrantCallbackGroup()
         self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
         self.server = GripperActions(theirs, self.driver, self.core, threading.Lock(), group)
         settings = ActionSettings(gripper_action_type=kind)
-        self.poll_group = PollGroup(ours, 0.008)
-        self.client = GripperClient(ours, settings, group, self.poll_group, 0.5)
+        self.polling = ours.reader.running(print)
+        self.client = GripperClient(ours, settings, lambda: 0.008, 0.5)
+        self.polling.__enter__()
         self.joints = ours.create_publisher(JointState, 'joint_states', 10)
         for node in self.nodes:
             self.executor.add_node(node)
@@ -78,7 +81,6 @@ class Bench:
             self.core.update(self.driver.time, True)
             self.server.publish()
             self.server.monitor()
-            self.poll_group.poll()
             self.executor.spin_once(timeout_sec=0.01)
 
     def ended(self, command):
@@ -144,7 +146,9 @@ def test_a_joint_whose_name_contains_the_grippers_does_not_hide_it(bench):
     states = (
         JointState(name=[name], position=[x]) for name, x in ((joint, 0.3), (f'x{joint}', 0.7))
     )
-    bench.client._on_joint_states([serialize_message(state) for state in states])
+    bench.client._on_joint_states(
+        [TakenMessage(serialize_message(state), 0, 0, b'') for state in states]
+    )
     assert bench.client.view().position == 0.3
 
 

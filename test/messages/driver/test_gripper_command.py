@@ -36,7 +36,7 @@ def command(monkeypatch, gripper, position, seen):
         return DONE
 
     commands = gripper_command.GripperCommands(
-        node, run, GripperChoice(), lambda: seen, job, None
+        node, run, GripperChoice(), lambda: seen, job
     )
     goal = SimpleNamespace(
         request=GripperCommand.Goal(),

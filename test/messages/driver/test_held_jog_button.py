@@ -19,20 +19,19 @@ class HeldButton:
         from geometry_msgs.msg import TwistStamped
         from rclpy.serialization import serialize_message
 
-        from ur5_pick_place.nodes.ros import polling
         from ur5_pick_place.nodes.trajectory_planner import jogging
 
         self.now, self.said, self.begun, self.is_frame_known = 100.0, [], 0, True
         message = TwistStamped()
         message.twist.linear.y = 0.1
-        self._message, self._queues = serialize_message(message), {}
+        self._message = serialize_message(message)
         monkeypatch.setattr(jogging, 'time', SimpleNamespace(monotonic=lambda: self.now))
-        monkeypatch.setattr(polling, 'take_waiting', lambda queue, *_: queue[:])
         self.status = SimpleNamespace(q=HOME, safety_mode=0)
         log = SimpleNamespace(warning=lambda text, **_: self.said.append(text))
         node = SimpleNamespace(
-            create_client=lambda *_: self,
-            create_subscription=lambda kind, *_, **__: self._queues.setdefault(kind, []),
+            reader=self,
+            begin=lambda *_: None,
+            in_pool=None,
             resolve_topic_name=str,
             get_logger=lambda: log,
         )
@@ -46,13 +45,18 @@ class HeldButton:
             LoopSettings(),
             'controller',
         )
-        (self._poll_group,) = node._poll_groups
-        self._twists = self._queues[TwistStamped]
 
     def T_base_frame(self, frame, *_, **__):
         if not self.is_frame_known:
             raise UnknownFrame(f'frame {frame!r} is not known')
         return np.eye(4)
+
+    def every(self, _period, check):
+        self._note_silence = check
+
+    def subscribe(self, kind, _topic, take, *_):
+        if kind.__name__ == 'TwistStamped':
+            self._take = take
 
     is_there = True
 
@@ -63,8 +67,9 @@ class HeldButton:
     def hold(self, seconds, is_held=True):
         for _ in range(round(seconds / 0.02)):
             self.now += 0.02
-            self._twists[:] = [self._message] * is_held
-            self._poll_group.poll()
+            self._note_silence()
+            if is_held:
+                self._take([SimpleNamespace(data=self._message)])
 
 
 @pytest.mark.parametrize('state', ['ready', 'running'], ids=['from_rest', 'after_a_refusal'])

@@ -9,28 +9,28 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
-from rclpy.node import Node  # noqa: E402
 from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 
 from ur5_pick_place.control.motion_monitor import TrackingSettings  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
 from ur5_pick_place.kinematics.model import CYCLE  # noqa: E402
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager  # noqa: E402
 from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController  # noqa: E402
+from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
 
 CONTROLLER = 'scaled_joint_trajectory_controller'
 
 
 def test_a_hold_is_sent_to_one_driver_and_not_beside_another(ros_domain: int) -> None:
     rclpy.init()
-    node, held = Node('planner'), []
+    node, held = SerialNode('planner'), []
     driver = SimpleNamespace(problem='', has_another=True)
     controller = _TrajectoryController(
         node,
+        ControllerManager(node),
         CONTROLLER,
         tuple(JOINT_NAMES),
         TrackingSettings(),
-        ReentrantCallbackGroup(),
         driver,
         CYCLE,
     )

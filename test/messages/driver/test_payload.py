@@ -140,6 +140,7 @@ class Robot:
 
     def __init__(self, takes):
         self.takes, self.heard, self.warnings = takes, [], []
+        self.reader, self.by_topic = self, {}
         self.srv_name = 'set_payload'
 
     def create_client(self, *_arguments, **_options):
@@ -147,6 +148,9 @@ class Robot:
 
     def get_logger(self):
         return SimpleNamespace(warning=self.warnings.append)
+
+    def subscribe(self, _kind, topic, take, _qos, _period):
+        self.by_topic[topic] = take
 
     def service_is_ready(self):
         return True
@@ -158,16 +162,6 @@ class Robot:
         return SimpleNamespace(add_done_callback=lambda hear: hear(future))
 
 
-class Topics:
-    """Keeps what takes the messages, by topic."""
-
-    def __init__(self):
-        self.takes = {}
-
-    def subscribe(self, _kind, topic, take, _qos):
-        self.takes[topic] = take
-
-
 @pytest.fixture
 def send(monkeypatch):
     """Return a function: (form, robot) -> replies to two payloads in a row."""
@@ -177,7 +171,7 @@ def send(monkeypatch):
 
     def call(form, robot):
         monkeypatch.setattr(robot_io, 'SetPayload', SimpleNamespace(Request=form))
-        io, replies = robot_io.RobotIo(robot, None, Topics()), []
+        io, replies = robot_io.RobotIo(robot, None), []
         for mass in (0.9, 0.98):
             io.send(SetPayload(mass, CENTRE, INERTIA), replies.append)
         return replies
@@ -228,11 +222,11 @@ def test_io_states_that_cannot_be_read_hide_no_silent_driver(monkeypatch, strang
 
     now = [10.0]
     monkeypatch.setattr(robot_io.time, 'monotonic', lambda: now[0])
-    node, topics = Listener(), Topics()
-    io = robot_io.RobotIo(node, None, topics)
+    node = Listener()
+    io = robot_io.RobotIo(node, None)
 
     def publish(data):
-        topics.takes['io_and_status_controller/io_states']([data])
+        node.by_topic['io_and_status_controller/io_states']([SimpleNamespace(data=data)])
 
     publish(serialize_message(IOStates(digital_out_states=[Digital(pin=16, state=True)])))
     now[0] = 11.0

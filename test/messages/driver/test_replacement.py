@@ -9,7 +9,6 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from rcl_interfaces.msg import SetParametersResult  # noqa: E402
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
 from ur5_pick_place.client.preflight import collect  # noqa: E402
@@ -27,8 +26,7 @@ class Bench:
         self.executor = SingleThreadedExecutor(context=self.context)
         self.client = rclpy.create_node('client', context=self.context)
         self.executor.add_node(self.client)
-        group = ReentrantCallbackGroup()
-        self.replacement = Replacement(self.client, 'some_controller', group)
+        self.replacement = Replacement(self.client, 'some_controller')
         self.controller = None
 
     def load(self, value, refusal=''):

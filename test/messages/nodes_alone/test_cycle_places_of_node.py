@@ -20,8 +20,7 @@ from tf2_ros import TransformBroadcaster  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
-from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor  # noqa: E402
+from ur5_pick_place.nodes.ros.executor import LockedExecutor  # noqa: E402
 from ur5_pick_place.task.places.file import PosesFile  # noqa: E402
 
 CONFIG = Path(__file__).parents[3] / 'config'
@@ -82,13 +81,12 @@ def around(ros_domain, tmp_path_factory):
     files = ['--params-file', str(CONFIG / 'robot_sim.yaml')]
     rclpy.init(args=['--ros-args', *files, *given])
     task = PickPlace()
-    executor = PromptExecutor(4)
-    executor.add_node(task)
+    executor = LockedExecutor(task)
     threading.Thread(target=executor.spin, daemon=True).start()
     around = Around(folder)
     around.task = task
     try:
-        with Poller(task, executor.lock, executor.after_pass, executor.fail):
+        with task.reader.running(executor.fail):
             around.until(lambda: around.ask('teach_home').success)
             yield around
     finally:

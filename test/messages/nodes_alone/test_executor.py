@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import pytest
 import rclpy
-from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
@@ -16,10 +15,10 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor
+from ur5_pick_place.nodes.ros.executor import LockedExecutor, SerialNode
 
 
-class Server(Node):
+class Server(SerialNode):
     """Ticks every 10 ms and offers services that take their time."""
 
     def __init__(self) -> None:
@@ -27,25 +26,30 @@ class Server(Node):
         self.ticks = 0
         self.release = threading.Event()
         self.promise: Future = Future()
-        group = ReentrantCallbackGroup()
-        for name in ('blocks', 'awaits', 'fails', 'changes_ears'):
-            self.create_service(Trigger, name, getattr(self, name), callback_group=group)
+        for name in ('blocks', 'awaits', 'fails', 'changes_ears', 'prompt'):
+            self.create_service(Trigger, name, getattr(self, name))
         self.create_timer(0.01, self.tick)
 
     def tick(self) -> None:
         self.ticks += 1
-        if self.release.is_set() and not self.promise.done():
-            self.promise.set_result('kept')
 
-    def blocks(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
-        reply.success = self.release.wait(20.0)
+    async def blocks(self, _request: Trigger.Request, reply: Trigger.Response):
+        reply.success = await self.in_pool(self.release.wait, 20.0)
         return reply
 
     async def awaits(self, _request: Trigger.Request, reply: Trigger.Response):
         reply.message = await self.promise
         return reply
 
-    def changes_ears(self, _request: Trigger.Request, reply: Trigger.Response):
+    def prompt(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
+        reply.success = self.lock._is_owned()
+        return reply
+
+    async def changes_ears(self, _request: Trigger.Request, reply: Trigger.Response):
+        reply.success = await self.in_pool(self.change_ears)
+        return reply
+
+    def change_ears(self) -> bool:
         """As rclpy does with /clock when use_sim_time changes."""
         speaker = self.create_publisher(String, 'talk', 10)
         for _ in range(300):
@@ -54,10 +58,12 @@ class Server(Node):
                 speaker.publish(String())
             time.sleep(0.001)
             self.destroy_subscription(ear)
-        reply.success = True
-        return reply
+        return True
 
-    def fails(self, _request: Trigger.Request, _reply: Trigger.Response) -> Trigger.Response:
+    async def fails(self, _request: Trigger.Request, _reply: Trigger.Response) -> Trigger.Response:
+        return await self.in_pool(self.fail)
+
+    def fail(self) -> Trigger.Response:
         raise ValueError('this request is a bug')
 
 
@@ -67,8 +73,7 @@ class Spun:
     def __init__(self) -> None:
         self.server = Server()
         self.failure: Exception | None = None
-        self.executor = PromptExecutor(2)
-        self.executor.add_node(self.server)
+        self.executor = LockedExecutor(self.server)
         self.client = Node('client')
         self._hearing = SingleThreadedExecutor()
         self._hearing.add_node(self.client)
@@ -103,23 +108,24 @@ def spun(ros_domain: int) -> Iterator[Spun]:
     assert not running.thread.is_alive()
 
 
-def test_messages_are_heard_while_a_request_blocks(spun: Spun) -> None:
+def test_messages_and_requests_are_heard_while_one_works(spun: Spun) -> None:
     reply = spun.call('blocks')
     before = spun.server.ticks
     deadline = time.monotonic() + 20.0
     while spun.server.ticks < before + 20:
         assert time.monotonic() < deadline, 'the timer does not run'
         time.sleep(0.01)
-    assert not reply.done()
+    assert spun.wait(spun.call('prompt')).success, 'with the lock'
+    assert not reply.done() and spun.server.is_working
     spun.server.release.set()
     assert spun.wait(reply).success
 
 
-def test_requests_are_served_beside_each_other(spun: Spun) -> None:
-    replies = [spun.call('blocks'), spun.call('awaits')]
-    spun.server.release.set()
-    assert spun.wait(replies[0]).success
-    assert spun.wait(replies[1]).message == 'kept'
+def test_what_another_thread_finishes_resumes_who_waits_for_it(spun: Spun) -> None:
+    reply = spun.call('awaits')
+    assert not spun.wait(spun.call('prompt')).message
+    spun.server.finish(spun.server.promise, 'kept')
+    assert spun.wait(reply).message == 'kept'
 
 
 def test_a_request_may_destroy_what_is_just_being_waited_for(spun: Spun) -> None:

@@ -27,6 +27,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 
 from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.nodes.ros import process  # noqa: E402
+from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
 
 CONFIG = Path(__file__).parents[3] / 'config'
 NAME = 'plan'
@@ -225,7 +226,7 @@ def refusal(ros_domain, monkeypatch, capsys):
     def run(*arguments):
         monkeypatch.setattr(sys, 'argv', ['node', '--ros-args', *arguments])
         with pytest.raises(SystemExit) as end:
-            process.run_node(lambda: Node('refused'), 1)
+            process.run_node(lambda: SerialNode('refused'))
         assert end.value.code == 2
         (line,) = capsys.readouterr().err.splitlines()
         return line
@@ -274,23 +275,26 @@ def test_ctrl_c_ends_a_node_in_silence_while_it_loads(delay):
 
 BUSY = """
 import time
-from rclpy.node import Node
 from std_srvs.srv import Trigger
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.process import run_node
 
-class Busy(Node):
+class Busy(SerialNode):
     def __init__(self):
         super().__init__('busy')
         self.create_service(Trigger, 'plan', self.plan)
 
-    def plan(self, _request, reply):
+    async def plan(self, _request, reply):
+        return await self.in_pool(self.compute, reply)
+
+    def compute(self, reply):
         print('planning', flush=True)
         end = time.monotonic() + 20.0
         while time.monotonic() < end:
             pass
         return reply
 
-run_node(Busy, 2)
+run_node(Busy)
 """
 
 

@@ -36,7 +36,7 @@ def later_in_vain(_command, on_reply):
 def test_a_reply_is_acted_on_at_once_not_at_the_next_joint_states(send, then):
     port, told = TaskPort.__new__(TaskPort), []
     port._io = SimpleNamespace(send=send)
-    port._poll_group = SimpleNamespace(poll=lambda: told.append('poll'))
+    port.joint_listener = SimpleNamespace(poll=lambda: told.append('poll'))
     port._on_tick = lambda: told.append('tick')
     LATER.clear()
     port.send(SetOutput(16, True), told.append)

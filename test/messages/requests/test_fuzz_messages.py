@@ -57,6 +57,7 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings  # noqa: E402
 from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
+from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
 from ur5_pick_place.nodes.ros.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.nodes.scene.scene_book import SceneBook  # noqa: E402
 from ur5_pick_place.nodes.tf.frames import Frames  # noqa: E402
@@ -291,7 +292,7 @@ def test_a_ros_parameter_is_kept_or_refused(
 def frames(ros_domain: int, planner: MotionPlanner) -> Iterator[Frames]:
     context = rclpy.Context()
     rclpy.init(context=context)
-    node = rclpy.create_node('frames', context=context)
+    node = SerialNode('frames', context=context)
     yield Frames(node, '', planner.scene.tool.T_tool_tcp)
     node.destroy_node()
     rclpy.try_shutdown(context=context)

@@ -35,7 +35,6 @@ from ur5_pick_place.nodes.messages.conversions import (
 )
 from ur5_pick_place.nodes.pick_place.teaching import Teaching
 from ur5_pick_place.nodes.ros.distro import TakenMessage
-from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 from ur5_pick_place.task.cycle.file import PlaceSettings
 
@@ -302,8 +301,8 @@ def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str
 
 
 def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
-    frames, poll_group = cell.node._frames, PollGroup(cell.node, 10.0)
-    listener = JointListener(cell.node, JOINT_NAMES, lambda _: None, lambda _: None, poll_group)
+    frames = cell.node._frames
+    listener = JointListener(cell.node, JOINT_NAMES, lambda _: None, lambda _: None, 10.0)
     listener.record_in(frames.joints)
 
     def take(before: float, *publishers: bytes) -> None:

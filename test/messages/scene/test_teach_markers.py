@@ -14,7 +14,6 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from geometry_msgs.msg import Pose  # noqa: E402
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.context import Context  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from visualization_msgs.msg import (  # noqa: E402
@@ -91,7 +90,7 @@ def cell(ros_domain):
             taught[name] = pose_to_matrix(message.pose)
         markers.show()
 
-    markers = TeachMarkers(server, 'left_', lambda: taught, teach, ReentrantCallbackGroup())
+    markers = TeachMarkers(server, 'left_', lambda: taught, teach)
     rviz = Rviz(viewer, executor)
     rviz.heard = heard
     yield rviz

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Two nodes of one process, for tests of what is polled; and transforms to publish."""
 
-import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from geometry_msgs.msg import TransformStamped
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
-from ur5_pick_place.nodes.ros.polling import Poller
+from ur5_pick_place.nodes.ros.executor import SerialNode
 
 
 class Talk:
     """A node to be tested, and publishers of another one."""
 
     def __init__(self) -> None:
-        self.node, self.speaker = Node('hears'), Node('speaks')
+        self.node, self.speaker = SerialNode('hears'), Node('speaks')
         self.executor = SingleThreadedExecutor()
         self.executor.add_node(self.node)
         self.turns = 0
@@ -35,10 +35,10 @@ class Talk:
                 self.executor.spin_once(timeout_sec=0.02)
                 self.turns += 1
 
-    def polling(self) -> Poller:
+    def polling(self) -> AbstractContextManager[None]:
         """Poll the topics of the node as its process does."""
         failures: list[Exception] = []
-        return Poller(self.node, threading.RLock(), lambda: None, failures.append)
+        return self.node.reader.running(failures.append)
 
 
 def transforms(x: float, *children: str) -> TFMessage:

@@ -14,6 +14,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.nodes.ros.executor import SerialNode
 
 
 class Graph:
@@ -24,8 +25,8 @@ class Graph:
         self.executor = SingleThreadedExecutor()
         self.node = self.begin('tested')
 
-    def begin(self, name: str) -> Node:
-        self.nodes.append(Node(name))
+    def begin(self, name: str) -> SerialNode:
+        self.nodes.append(SerialNode(name))
         self.executor.add_node(self.nodes[-1])
         return self.nodes[-1]
 

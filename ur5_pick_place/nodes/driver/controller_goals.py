@@ -9,7 +9,6 @@ from action_msgs.msg import GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
 from controller_manager_msgs.srv import ListControllers
 from moveit_msgs.action import ExecuteTrajectory
-from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
@@ -22,10 +21,10 @@ from ur5_pick_place.nodes.driver.controller_manager import (
     has_mode,
     moves_joints,
 )
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.distro import name_method
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 
 PASSTHROUGH = 'passthrough_trajectory_controller'
 """The controller that hands whole trajectories to the robot and takes one at a time."""
@@ -90,12 +89,11 @@ class ControllerGoals:
         manager: ControllerManager,
         controller: str,
         joint_names: tuple[str, ...],
-        group: CallbackGroup,
     ) -> None:
         self._controller, self._joint_names = controller, joint_names
         names = dict.fromkeys((controller, *_CONTROLLERS))
         actions = [*(f'{name}/follow_joint_trajectory' for name in names), _PRIMITIVES]
-        self._controllers = [_OneController(node, action, group) for action in actions]
+        self._controllers = [_OneController(node, action) for action in actions]
         self._manager, self._list = manager, manager.lists(_LIST_TIME)
         self._log = node.get_logger()
         # Steady times [s] of the last restart of our controller, and of any switch.
@@ -200,21 +198,14 @@ class ControllerGoals:
 class _OneController:
     """The goals of one controller's action."""
 
-    def __init__(self, node: Node, action: str, group: CallbackGroup) -> None:
+    def __init__(self, node: Node, action: str) -> None:
         self.name = action.partition('/')[0]
         self._cancel: Client[Any, Any] = node.create_client(
-            CancelGoal, f'{action}/_action/cancel_goal', callback_group=group
+            CancelGoal, f'{action}/_action/cancel_goal'
         )
         topic = f'{action}/_action/status'
         self._reader = BoundedReader(node, GoalStatusArray, topic, _LARGEST)
-        node.create_subscription(
-            GoalStatusArray,
-            topic,
-            self._on_message,
-            LATCHED,
-            callback_group=group,
-            raw=True,
-        )
+        node.create_subscription(GoalStatusArray, topic, self._on_message, LATCHED, raw=True)
         self._goals: frozenset[bytes] = frozenset()
         self._nothing_since: float | None = None
         self._calls = RepeatedCall(self._cancel, _ANSWER_TIME)

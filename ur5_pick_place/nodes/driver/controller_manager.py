@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from controller_manager_msgs.srv import ListControllers, SwitchController
-from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
@@ -39,13 +38,11 @@ _REPLY_TIME = 1.0  # [s, steady clock]
 class ControllerManager:
     """Its client; one for all of a node."""
 
-    def __init__(self, node: Node, group: CallbackGroup) -> None:
+    def __init__(self, node: Node) -> None:
         self._node = node
-        self._list: Client[Any, Any] = node.create_client(
-            ListControllers, LIST, callback_group=group
-        )
+        self._list: Client[Any, Any] = node.create_client(ListControllers, LIST)
         self._switch: Client[Any, Any] = node.create_client(
-            SwitchController, SWITCH, qos_profile=SWITCHING, callback_group=group
+            SwitchController, SWITCH, qos_profile=SWITCHING
         )
 
     @property

@@ -6,9 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
-from rclpy.node import Node
 from rclpy.subscription import Subscription
 from std_msgs.msg import Bool
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
@@ -19,9 +17,10 @@ from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.driver.speed_scaling import SpeedScaling
 from ur5_pick_place.nodes.ros.diagnostics import Jitter
-from ur5_pick_place.nodes.ros.polling import ARM_PERIOD, PollGroup
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.qos import LATCHED, fresh
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
+from ur5_pick_place.nodes.ros.topic_reader import ARM_PERIOD
 
 _MOVING_PERIOD = 0.002  # [s] between two polls for joints while the arm moves
 _REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
@@ -53,31 +52,27 @@ class LatchedTopic:
     on_lost : callable
         Called when the publisher has ended or was replaced, or has not confirmed the value within
         `_CONFIRMATION` beside another one; the value is unknown from then on.
-    poll_group : PollGroup
-        Polls the ROS graph: seldom, as that takes longer than to poll a queue.
 
     """
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         kind: type,
         topic: str,
         on_message: Callable[[Any], None],
         on_lost: Callable[[], None],
-        poll_group: PollGroup,
-        group: CallbackGroup,
     ) -> None:
-        self._node, self._kind, self._topic, self._group = node, kind, topic, group
+        self._node, self._kind, self._topic = node, kind, topic
         self._on_message, self._on_lost = on_message, on_lost
         self._unconfirmed_since = math.inf  # steady clock [s]
         self._subscription = self._subscribe()
         self._publishers: set[bytes] = set()
-        poll_group.add(self._check_publishers)
+        node.reader.every(_GRAPH_PERIOD, self._check_publishers)
 
     def _subscribe(self) -> 'Subscription[Any]':
         return self._node.create_subscription(
-            self._kind, self._topic, self._take, LATCHED, callback_group=self._group
+            self._kind, self._topic, self._take, LATCHED
         )
 
     def _take(self, message: Any) -> None:
@@ -110,11 +105,6 @@ class LatchedTopic:
         self._subscription = self._subscribe()
 
 
-def graph_poll_group(node: Node) -> PollGroup:
-    """Return a group that polls the ROS graph for a node's `LatchedTopic`s."""
-    return PollGroup(node, _GRAPH_PERIOD)
-
-
 class DriverLink:
     """
     Subscribes to joints and modes.
@@ -132,12 +122,11 @@ class DriverLink:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         joint_names: Sequence[str],
         on_joints: Callable[[], None],
         on_mode: Callable[[], None],
         is_moving: Callable[[], bool],
-        group: CallbackGroup,
     ) -> None:
         self.status = RobotStatus()
         self.jitter = Jitter()
@@ -146,17 +135,19 @@ class DriverLink:
         self._last_check = time.monotonic()  # steady clock [s]
         self._unknown = 0.0  # [s] at scaling 0 without knowing whether the program is paused
         program: Client[Any, Any] = node.create_client(
-            GetProgramState, 'dashboard_client/program_state', callback_group=group
+            GetProgramState, 'dashboard_client/program_state'
         )
         self._program = RepeatedCall(program, _DASHBOARD_TIME)
 
-        poll_group = PollGroup(node, ARM_PERIOD, _MOVING_PERIOD, is_moving)
+
+        def period() -> float:
+            return _MOVING_PERIOD if is_moving() else ARM_PERIOD
+
         # The scaling first: after a stall the joints that waited are judged by the present one.
-        SpeedScaling(node, self._on_speed_scaling, poll_group)
+        SpeedScaling(node, self._on_speed_scaling, period)
         self.joint_listener = JointListener(
-            node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group
+            node, joint_names, self._on_joint_states, self._on_bad_joints, period
         )
-        graph = graph_poll_group(node)
 
         def subscribe(
             kind: type, topic: str, callback: Callable[[Any], None], field: str, unknown: Any
@@ -165,7 +156,7 @@ class DriverLink:
                 setattr(self.status, field, unknown)
                 self._on_mode()
 
-            LatchedTopic(node, kind, topic, callback, forget, graph, group)
+            LatchedTopic(node, kind, topic, callback, forget)
 
         subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, 'robot_mode', None)
         subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, 'safety_mode', None)

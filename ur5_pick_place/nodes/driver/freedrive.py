@@ -4,17 +4,16 @@
 import time
 from collections.abc import Awaitable, Callable
 
-from rclpy.callback_groups import CallbackGroup
-from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
-from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING, LatchedTopic, graph_poll_group
+from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING, LatchedTopic
 from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task import events
@@ -42,8 +41,6 @@ class Freedrive:
     ----------
     controller : str
         The trajectory controller to return to.
-    group : CallbackGroup
-        Reentrant.
     checks_modes : bool
         Whether the program counts as stopped until the driver reports it.
     on_change : callable
@@ -60,10 +57,9 @@ class Freedrive:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         controllers: ControllerManager,
         controller: str,
-        group: CallbackGroup,
         checks_modes: bool,
         on_change: Callable[[], None],
     ) -> None:
@@ -76,11 +72,10 @@ class Freedrive:
         self._node, self._controllers, self._controller = node, controllers, controller
         topic = f'{_CONTROLLER}/enable_freedrive_mode'
         self._enable = node.create_publisher(Bool, topic, 10)
-        node.create_subscription(Bool, topic, self._on_enabled, 10, callback_group=group)
-        graph = graph_poll_group(node)
-        LatchedTopic(node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, graph, group)
+        node.create_subscription(Bool, topic, self._on_enabled, 10)
+        LatchedTopic(node, Bool, PROGRAM_RUNNING, self._on_program, self._forget)
         self._has_found_out, self._is_querying, self._last_request = False, False, 0.0
-        self._timer = steady_timer(node, _KEEP_ALIVE, self._keep_on, group)
+        self._timer = steady_timer(node, _KEEP_ALIVE, self._keep_on)
 
     @property
     def is_switching(self) -> bool:
@@ -151,8 +146,7 @@ class Freedrive:
 
     def _keep_on(self) -> None:
         if self._is_return_due and self._runs and not self.is_switching:
-            assert self._node.executor is not None
-            self._node.executor.create_task(self._return)
+            self._node.begin(self._return)
             return
         if self.is_kept_on:
             self._enable.publish(Bool(data=True))
@@ -167,8 +161,7 @@ class Freedrive:
     def _begin_query(self) -> None:
         if self._controllers.is_there and not (self._is_querying or self.is_switching):
             self._is_querying, self._last_request = True, time.monotonic()
-            assert self._node.executor is not None
-            self._node.executor.create_task(self._find_out, self._latest)
+            self._node.begin(self._find_out, self._latest)
 
     async def _find_out(self, latest: 'Future[None] | None') -> None:
         """Adopt what the controller manager reports, unless a switch has followed `latest`."""
@@ -208,8 +201,6 @@ class FreedriveRequests:
         The trajectory controller to return to.
     checks_modes : bool
         See `Freedrive`.
-    group : CallbackGroup
-        Reentrant.
     confirm_payload : callable
         Returns the steps of that job; with a wrong payload the arm sinks or rises in freedrive.
     job : callable
@@ -223,11 +214,10 @@ class FreedriveRequests:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         controllers: ControllerManager,
         controller: str,
         checks_modes: bool,
-        group: CallbackGroup,
         machine: Machine,
         port: TaskPort,
         confirm_payload: Callable[[], Steps[None]],
@@ -235,15 +225,13 @@ class FreedriveRequests:
         emit: Callable[..., None],
         publish_state: Callable[[], None],
     ) -> None:
-        self._freedrive = Freedrive(
-            node, controllers, controller, group, checks_modes, self._update
-        )
+        self._freedrive = Freedrive(node, controllers, controller, checks_modes, self._update)
         self._node, self._machine, self._port = node, machine, port
         self._confirm_payload, self._job, self._emit = confirm_payload, job, emit
         self._publish_state = publish_state
         self._is_ending = False
         self._was_stopped = True  # until the planner is known
-        node.create_service(SetBool, '~/freedrive', self._serve, callback_group=group)
+        node.create_service(SetBool, '~/freedrive', self._serve)
 
     async def end(self) -> str:
         """End freedrive if it is on, or about to be; return what could not be ended, or ''."""
@@ -277,8 +265,7 @@ class FreedriveRequests:
         ends = is_stopped and (freedrive.is_kept_on or (is_new_stop and freedrive.is_on))
         if ends and not self._is_ending:
             self._is_ending = True
-            assert self._node.executor is not None
-            self._node.executor.create_task(self._end_at_stop)
+            self._node.begin(self._end_at_stop)
 
     async def _end_at_stop(self) -> None:
         still_on = await self.end()

@@ -9,14 +9,13 @@ from typing import Any
 from action_msgs.msg import GoalStatus
 from control_msgs.action import GripperCommand, ParallelGripperCommand
 from rclpy.action import ActionClient
-from rclpy.callback_groups import CallbackGroup
-from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.qos import SWITCHING
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader, Period
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import (
     GRIPPER_COMMAND,
@@ -49,10 +48,9 @@ class GripperClient:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         settings: ActionSettings,
-        group: CallbackGroup,
-        poll_group: PollGroup,
+        period: Period,
         joint_timeout: float,
     ) -> None:
         self._settings, self._clock = settings, node.get_clock()
@@ -64,7 +62,6 @@ class GripperClient:
             self._action,
             settings.gripper_action,
             goal_service_qos_profile=SWITCHING,
-            callback_group=group,
         )
         self._goals = 0
         self._report: GripperReport | None = None
@@ -72,7 +69,9 @@ class GripperClient:
         self._name = settings.gripper_joint.encode()
         self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
         if self._name:
-            poll_group.subscribe(JointState, 'joint_states', self._on_joint_states, _JOINTS)
+            node.reader.subscribe(
+                JointState, 'joint_states', self._on_joint_states, _JOINTS, period
+            )
 
     def view(self) -> GripperView:
         """Return what is known of the gripper now."""
@@ -133,9 +132,9 @@ class GripperClient:
         ended = _ENDS.get(answer.status, 'lost')
         self._report = GripperReport(target, position, result.stalled, result.reached_goal, ended)
 
-    def _on_joint_states(self, waiting: Sequence[bytes]) -> None:
+    def _on_joint_states(self, waiting: Sequence[TakenMessage]) -> None:
         # Most messages are the arm's own and lack the name: they are not converted.
-        ours = [data for data in waiting if self._name in data]
+        ours = [taken.data for taken in waiting if self._name in taken.data]
         for data in reversed(ours):  # the newest may have only a longer name that contains it
             state = self._reader.read(data)
             if state is not None and self._settings.gripper_joint in state.name:

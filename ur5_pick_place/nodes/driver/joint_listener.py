@@ -19,9 +19,9 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
     velocities_from_state,
 )
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.distro import TakenMessage, take_with_info
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader, Period
 from ur5_pick_place.nodes.tf.timeline import Timeline
 
 _TOPIC = 'joint_states'
@@ -144,15 +144,20 @@ class JointListener:
     with_velocities : bool
         Whether velocities are read, and a message without them is an error.
 
+    Attributes
+    ----------
+    poll : callable
+        Takes the messages that are queued now.
+
     """
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         names: Sequence[str],
         on_joints: Callable[[Joints], object],
         on_bad: Callable[[str], object],
-        poll_group: PollGroup,
+        period: float | Period,
         with_velocities: bool = True,
     ) -> None:
         self._on_joints, self._on_bad = on_joints, on_bad
@@ -161,7 +166,7 @@ class JointListener:
         self._stamp: float | None = None
         self._source = OneSource(node)
         self._reader = BoundedReader(node, JointState, _TOPIC, _LARGEST)
-        poll_group.subscribe(JointState, _TOPIC, self._take, _QOS, taker=take_with_info)
+        self.poll = node.reader.subscribe(JointState, _TOPIC, self._take, _QOS, period)
 
     def record_in(self, history: Timeline[Array]) -> None:
         """Add all valid joints (6,) [rad] to a history from now on."""

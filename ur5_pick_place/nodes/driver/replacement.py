@@ -13,7 +13,6 @@ from typing import Any
 
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
 from rcl_interfaces.srv import GetParameters, SetParameters
-from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 
@@ -39,13 +38,13 @@ class Replacement:
 
     """
 
-    def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
+    def __init__(self, node: Node, controller: str) -> None:
         self._node, self._controller = node, controller
         get: Client[Any, Any] = node.create_client(
-            GetParameters, f'{controller}/get_parameters', callback_group=group
+            GetParameters, f'{controller}/get_parameters'
         )
         change: Client[Any, Any] = node.create_client(
-            SetParameters, f'{controller}/set_parameters', callback_group=group
+            SetParameters, f'{controller}/set_parameters'
         )
         self._get, self._set = RepeatedCall(get, _PERIOD), RepeatedCall(change, _PERIOD)
         self._waiting = (

@@ -5,17 +5,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
-from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ur_msgs.msg import IOStates, ToolDataMsg
 from ur_msgs.srv import SetIO, SetPayload
 
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.distro import payload_request, takes_inertia
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.distro import TakenMessage, payload_request, takes_inertia
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.qos import SWITCHING
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader, Period
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task import job
 
@@ -27,17 +25,9 @@ Pins = tuple[dict[int, bool], dict[int, bool]]
 
 
 class RobotIo:
-    """
-    Receives the pins and sends a job's commands.
+    """Receives the pins and sends a job's commands."""
 
-    Parameters
-    ----------
-    group : CallbackGroup
-        Of the clients.
-
-    """
-
-    def __init__(self, node: Node, group: CallbackGroup, poll_group: PollGroup) -> None:
+    def __init__(self, node: SerialNode, period: Period) -> None:
         # The latest message with its time of arrival, and the one that was read: in two variables,
         # as a message may arrive while another thread reads.
         self._latest: tuple[bytes, float] | None = None
@@ -51,13 +41,14 @@ class RobotIo:
         self._without_inertia = False  # set once the driver has refused one
         self._warn = node.get_logger().warning
         # 125 to 500 times a second, and deserialized only when a job needs them.
-        poll_group.subscribe(IOStates, f'{_IO}/io_states', self._on_io_states, _NEWEST)
-        poll_group.subscribe(ToolDataMsg, f'{_IO}/tool_data', self._on_tool_data, _NEWEST)
+        subscribe = node.reader.subscribe
+        subscribe(IOStates, f'{_IO}/io_states', self._on_io_states, _NEWEST, period)
+        subscribe(ToolDataMsg, f'{_IO}/tool_data', self._on_tool_data, _NEWEST, period)
         self._set_io: Client[Any, Any] = node.create_client(
-            SetIO, f'{_IO}/set_io', qos_profile=SWITCHING, callback_group=group
+            SetIO, f'{_IO}/set_io', qos_profile=SWITCHING
         )
         self._set_payload: Client[Any, Any] = node.create_client(
-            SetPayload, f'{_IO}/set_payload', qos_profile=SWITCHING, callback_group=group
+            SetPayload, f'{_IO}/set_payload', qos_profile=SWITCHING
         )
 
     @property
@@ -156,13 +147,13 @@ class RobotIo:
             lambda future: on_reply(DONE if future.result().success else refused)
         )
 
-    def _on_io_states(self, waiting: Sequence[bytes]) -> None:
-        self._latest = waiting[-1], time.monotonic()
+    def _on_io_states(self, waiting: Sequence[TakenMessage]) -> None:
+        self._latest = waiting[-1].data, time.monotonic()
 
     @property
     def silence(self) -> float:
         """Time since the last io_states [s, steady clock]."""
         return time.monotonic() - self._received
 
-    def _on_tool_data(self, waiting: Sequence[bytes]) -> None:
-        self._latest_tool = waiting[-1]
+    def _on_tool_data(self, waiting: Sequence[TakenMessage]) -> None:
+        self._latest_tool = waiting[-1].data

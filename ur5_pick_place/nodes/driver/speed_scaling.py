@@ -3,12 +3,12 @@
 
 from collections.abc import Callable, Sequence
 
-from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from std_msgs.msg import Float64
 
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader, Period
 
 _TOPIC = 'speed_scaling_state_broadcaster/speed_scaling'
 _LARGEST = 64  # [bytes]; one number takes 12
@@ -27,15 +27,15 @@ class SpeedScaling:
     """
 
     def __init__(
-        self, node: Node, on_scaling: Callable[[float], object], poll_group: PollGroup
+        self, node: SerialNode, on_scaling: Callable[[float], object], period: Period
     ) -> None:
         self._on_scaling = on_scaling
         self._reader = BoundedReader(node, Float64, _TOPIC, _LARGEST)
-        poll_group.subscribe(Float64, _TOPIC, self._take, qos_profile_sensor_data)
+        node.reader.subscribe(Float64, _TOPIC, self._take, qos_profile_sensor_data, period)
 
-    def _take(self, waiting: Sequence[bytes]) -> None:
-        for data in reversed(waiting):
-            message = self._reader.read(data)
+    def _take(self, waiting: Sequence[TakenMessage]) -> None:
+        for taken in reversed(waiting):
+            message = self._reader.read(taken.data)
             # The driver publishes percent, although its documentation says otherwise. Other values
             # and NaN are not from the driver.
             if message and 0.0 <= message.data <= _PERCENT:

@@ -4,6 +4,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from rclpy.action import ActionClient
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
@@ -38,8 +38,8 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
     trajectory_to_msg,
 )
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import Heartbeat
-from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.gate import GateReport
@@ -61,9 +61,6 @@ class TrajectoryClient:
     """
     Runs an `ExecutionManager` on the driver's topics and publishes its motion state.
 
-    rclpy runs the done-callbacks of futures outside any callback group, concurrently with the
-    subscriptions and the timer.
-
     Parameters
     ----------
     controller : str
@@ -74,21 +71,18 @@ class TrajectoryClient:
         With the prefix, in controller order.
     unset_parameters : str
         Which parameters the user must set; not empty refuses all motion.
-    group : CallbackGroup
-        Of the subscriptions, the timer and the clients.
 
     """
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         controller: str,
         planner: MotionPlanner,
         joint_names: tuple[str, ...],
         health: HealthSettings,
         tracking: TrackingSettings,
         unset_parameters: str,
-        group: CallbackGroup,
         driver: OneDriver,
     ) -> None:
         self._node, self._has_been_ready, self._health = node, False, health
@@ -102,16 +96,14 @@ class TrajectoryClient:
             self._on_joints,
             self._watch,
             lambda: self.manager.is_moving,
-            group,
         )
-        self.controllers = ControllerManager(node, group)
+        self.controllers = ControllerManager(node)
         self._controller = _TrajectoryController(
             node,
             self.controllers,
             controller,
             joint_names,
             tracking,
-            group,
             driver,
             planner.model.cycle,
         )
@@ -126,7 +118,7 @@ class TrajectoryClient:
             replaces=controller != PASSTHROUGH,
         )
         self._activity = ControllerActivity(self.controllers, controller, self.link.status)
-        PollGroup(node, _WATCH_PERIOD).add(self._watch)
+        node.reader.every(_WATCH_PERIOD, self._watch)
 
     @property
     def why_no_stream(self) -> str:
@@ -141,7 +133,7 @@ class TrajectoryClient:
     def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[Outcome]':
         """Call `ExecutionManager.start` and return a future of the outcome."""
         outcome: Future[Outcome] = Future()
-        self.manager.start(trajectory, outcome.set_result, is_wanted)
+        self.manager.start(trajectory, partial(self._node.finish, outcome), is_wanted)
         return outcome
 
     def start_loop(
@@ -152,7 +144,8 @@ class TrajectoryClient:
     ) -> 'Future[Outcome]':
         """Call `ExecutionManager.start_loop` and return a future of the outcome."""
         outcome: Future[Outcome] = Future()
-        self.manager.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
+        finish = partial(self._node.finish, outcome)
+        self.manager.start_loop(make_loop, rollout, finish, is_wanted)
         return outcome
 
     async def rearm(self) -> Outcome:
@@ -202,7 +195,6 @@ class _TrajectoryController:
         controller: str,
         joint_names: tuple[str, ...],
         tracking: TrackingSettings,
-        group: CallbackGroup,
         driver: OneDriver,
         cycle: float,
     ) -> None:
@@ -215,17 +207,14 @@ class _TrajectoryController:
             FollowJointTrajectory,
             self._name,
             goal_service_qos_profile=GOAL,
-            callback_group=group,
         )
-        self._topic = node.create_publisher(
-            JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
-        )
+        self._topic = node.create_publisher(JointTrajectory, f'{controller}/joint_trajectory', 1)
         # A bag does not record the goals of an action, so that each is published here too.
         self._sent_goal = node.create_publisher(
-            JointTrajectory, '~/sent_goal', _SHOWN_GOALS, callback_group=group
+            JointTrajectory, '~/sent_goal', _SHOWN_GOALS
         )
-        self._goals = ControllerGoals(node, controllers, controller, joint_names, group)
-        self._replacement = Replacement(node, controller, group)
+        self._goals = ControllerGoals(node, controllers, controller, joint_names)
+        self._replacement = Replacement(node, controller)
         self._clock = node.get_clock()
 
     @property

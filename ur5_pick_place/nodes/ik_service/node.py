@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
-from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import CollisionCheckUnavailable, InvalidRobotState
@@ -34,8 +32,8 @@ from ur5_pick_place.nodes.ik_service.requests import Answer, IkRequests
 from ur5_pick_place.nodes.messages.conversions import fill_code, success
 from ur5_pick_place.nodes.messages.ghosts import ghosts
 from ur5_pick_place.nodes.messages.refusals import refusal
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
-from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
@@ -46,8 +44,6 @@ from ur5_pick_place.planning.scene.world import AttachedObject, World
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision.collision import CollisionModel
 
-# A request takes a fraction of a millisecond; joints and TF can wait that long.
-_THREADS = 1
 # [s] between two polls of the joints, besides one for each request; each poll delays requests
 _PERIOD = 0.02
 _PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
@@ -55,7 +51,7 @@ _READING = 5.0  # [s] at most, for a new scene to be in use
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
-class IkService(Node):
+class IkService(SerialNode):
     """Serves IK and FK; see the module's docstring."""
 
     def __init__(self) -> None:
@@ -77,22 +73,20 @@ class IkService(Node):
             self._present_joints,
             self._follow_scene(cell),
         )
-        self._poll_group = PollGroup(self, _PERIOD)
-        listener = JointListener(
+        self._listener = JointListener(
             self,
             self._names,
             self._on_joints,
             self._on_bad_joints,
-            self._poll_group,
+            _PERIOD,
             with_velocities=False,
         )
-        listener.record_in(self._frames.joints)
+        self._listener.record_in(self._frames.joints)
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
         refuse_if_served(self, _SERVED)
-        group = ReentrantCallbackGroup()  # so that a waiting request does not delay others
         for name, fill in (('compute_ik', self._fill_best), ('compute_ik_all', self._fill_all)):
             answer = partial(self._answer, fill)
-            self.create_service(GetPositionIK, name, answer, callback_group=group)
+            self.create_service(GetPositionIK, name, answer)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
     def _follow_scene(self, cell: RobotSetup) -> 'CollisionModel | None':
@@ -110,9 +104,7 @@ class IkService(Node):
             model = make_model(cell.model, scene) if make_model else None
             self._requests.set_scene(scene.attached_ids, model, world.refusal)
 
-        self._scene = SceneFollower(
-            self, self._frames, set_world, MutuallyExclusiveCallbackGroup()
-        )
+        self._scene = SceneFollower(self, self._frames, set_world)
         return make_model(cell.model, cell.scene) if make_model else None
 
     def _on_joints(self, joints: Joints) -> None:
@@ -123,7 +115,7 @@ class IkService(Node):
         self.get_logger().warning(f'joint_states: {problem}', throttle_duration_sec=10.0)
 
     def _present_joints(self) -> Array | None:
-        self._poll_group.poll()
+        self._listener.poll()
         if time.monotonic() - self._received >= _PRESENT:
             return None
         if self._bad_joints:
@@ -147,8 +139,7 @@ class IkService(Node):
             return response
         fill(response, answer)
         if self._markers.get_subscription_count():
-            assert self.executor is not None  # it runs this callback
-            self.executor.create_task(self._draw, answer.solutions)  # after the reply
+            self.begin(self._draw, answer.solutions)  # after the reply
         return response
 
     async def _wait_for_scene(self) -> None:
@@ -200,4 +191,4 @@ def _fill(
 
 def main() -> None:
     """Run the node until it is shut down."""
-    run_node(IkService, _THREADS)
+    run_node(IkService)

@@ -5,13 +5,12 @@ import time
 from typing import Any
 
 from rclpy.client import Client
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, StopProgress
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 _PERIOD = 0.05  # [s], steady clock
@@ -35,12 +34,12 @@ class ArmStop:
 
     """
 
-    def __init__(self, node: Node, goals: ControllerGoals, port: TaskPort) -> None:
+    def __init__(self, node: SerialNode, goals: ControllerGoals, port: TaskPort) -> None:
         self._goals, self._port = goals, port
         self._log = node.get_logger()
         self._began: float | None = None
         self._last_deactivation = 0.0
-        PollGroup(node, _PERIOD).add(self._repeat)
+        node.reader.every(_PERIOD, self._repeat)
 
     def begin(self) -> None:
         """Cancel all goals now, and repeatedly until the arm is at rest."""

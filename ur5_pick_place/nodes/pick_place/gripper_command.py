@@ -14,7 +14,6 @@ from typing import Any
 
 from control_msgs.action import GripperCommand
 from rclpy.action import ActionServer
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
@@ -55,12 +54,11 @@ class GripperCommands:
         choice: GripperChoice,
         observe: Callable[[], Observation],
         job: Callable[[str, Steps[None]], Awaitable[Outcome]],
-        group: CallbackGroup,
     ) -> None:
         self._node = node
         self._run, self._choice, self._observe, self._job = run, choice, observe, job
         self._server: ActionServer[Any, Any, Any] = ActionServer(
-            steady_expiry(node), GripperCommand, NAME, self._execute, callback_group=group
+            steady_expiry(node), GripperCommand, NAME, self._execute
         )
 
     async def _execute(self, goal: Any) -> GripperCommand.Result:

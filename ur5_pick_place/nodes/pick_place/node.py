@@ -16,9 +16,7 @@ from functools import partial
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.client import Client
-from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -51,10 +49,10 @@ from ur5_pick_place.nodes.pick_place.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.pick_place.teaching import Taught, Teaching, stamp_text
 from ur5_pick_place.nodes.ros.diagnostics import Diagnostics
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import Heartbeat
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.ros.prompt_executor import ImmediateCallbackGroup
 from ur5_pick_place.nodes.ros.served_names import task_services
 from ur5_pick_place.nodes.ros.service_calls import call_service
 from ur5_pick_place.nodes.scene.carried_part import CarriedPart
@@ -74,8 +72,6 @@ from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.station import Station, StationSettings
 
-# One for planning, one for what a job computes, one for other requests meanwhile.
-_THREADS = 3
 _BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
 _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
@@ -89,7 +85,7 @@ class NodeSettings(TeachingSettings):
     )
 
 
-class PickPlace(Node):
+class PickPlace(SerialNode):
     """Teaches, plans and runs; see the module's docstring."""
 
     def __init__(self) -> None:
@@ -169,23 +165,21 @@ class PickPlace(Node):
         self._drawing = PlanDrawing(
             self, self._frames, station.planner, lambda: self._machine.plan
         )
-        group = ReentrantCallbackGroup()
-        self._offer_services(group, health.check_modes)
+        self._offer_services(health.check_modes)
         self._poses = PoseTopics(
             self,
             list(self._places),
             self._teach_pose,
             self._refuse_pose,
             lambda: self._port.q,
-            group,
             self._refuse_unheard,
         )
         self._gripper_commands = gripper_command.GripperCommands(
-            self, self._run, self._choice, self._port.observe, self._job, group
+            self, self._run, self._choice, self._port.observe, self._job
         )
         teaching = self._teaching
         self._teach_markers = TeachMarkers(
-            self, prefix, teaching.places, self._poses.put, group, teaching.movable
+            self, prefix, teaching.places, self._poses.put, teaching.movable
         )
         Diagnostics(
             self,
@@ -199,23 +193,25 @@ class PickPlace(Node):
             self,
             self._frames,
             lambda world, _part: self._take_world(world),
-            MutuallyExclusiveCallbackGroup(),
             restores=True,
         )
         self._publish_state()
 
-    def _offer_services(self, group: ReentrantCallbackGroup, checks_modes: bool) -> None:
+    def _offer_services(self, checks_modes: bool) -> None:
         machine, run, gripper = self._machine, self._run, self._station.gripper
-        services: dict[str, Callable[[], str]] = {
-            'plan': self._make_plan,
-            'go_home': lambda: machine.go_home(self._teaching.poses),
+        at_once: dict[str, Callable[[], str]] = {
+            'pause': machine.pause,
+            'resume': machine.resume,
             'init_gripper': lambda: machine.start('init_gripper', gripper.initialise()),
             'open_gripper': lambda: machine.start('open_gripper', run.open()),
             'close_gripper': lambda: machine.start('close_gripper', run.close()),
         }
-        at_once = ImmediateCallbackGroup()
-        for name, action in services.items():
-            self._serve(name, action, group)
+        for name, action in at_once.items():
+            self._serve(name, self._answer_at_once, action)
+        self._serve('plan', self._answer_in_pool, self._make_plan)
+        self._serve(
+            'go_home', self._answer_in_pool, lambda: machine.go_home(self._teaching.poses)
+        )
         # These wait for joint_states that are newer than the request: their stamps date the run's
         # events, and on a busy PC a request overtakes them.
         at_rest: dict[str, Callable[[], str]] = {
@@ -223,23 +219,16 @@ class PickPlace(Node):
             **{f'teach_{name}': partial(self._teach_joints, name) for name in self._places},
         }
         for name, action in at_rest.items():
-            answer = partial(self._answer_at_rest, name, action)
-            self.create_service(Trigger, f'~/{name}', answer, callback_group=group)
-        for name, action in (('pause', machine.pause), ('resume', machine.resume)):
-            self._serve(name, action, at_once)
-        self._rearm_planner: Client[Any, Any] = self.create_client(
-            Trigger, f'{PLANNER}/rearm', callback_group=group
-        )
-        self._stop_planner: Client[Any, Any] = self.create_client(
-            Trigger, f'{PLANNER}/stop', callback_group=at_once
-        )
+            self._serve(name, self._answer_at_rest, action)
+        self._rearm_planner: Client[Any, Any] = self.create_client(Trigger, f'{PLANNER}/rearm')
+        self._stop_planner: Client[Any, Any] = self.create_client(Trigger, f'{PLANNER}/stop')
         self._latch = PlannerLatch(self._stop_planner)
-        self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
-        self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
+        self.create_service(Trigger, '~/stop', self._stop)
+        self.create_service(Trigger, '~/rearm', self._rearm)
         controller = self._robot.controller
-        controllers = ControllerManager(self, at_once)
+        controllers = ControllerManager(self)
         names = self._cell.joint_names
-        goals = ControllerGoals(self, controllers, controller, names, at_once)
+        goals = ControllerGoals(self, controllers, controller, names)
         port = self._port
         self._arm_stop = ArmStop(self, goals, port)
         self._freedrive = FreedriveRequests(
@@ -247,7 +236,6 @@ class PickPlace(Node):
             controllers,
             controller,
             checks_modes,
-            group,
             machine,
             port,
             run.confirm_payload,
@@ -256,13 +244,10 @@ class PickPlace(Node):
             self._publish_state,
         )
 
-    def _serve(self, name: str, action: Callable[[], str], group: ReentrantCallbackGroup) -> None:
-        self.create_service(
-            Trigger,
-            f'~/{name}',
-            lambda _request, reply: self._answer(name, action, reply),
-            callback_group=group,
-        )
+    def _serve(
+        self, name: str, answer: Callable[..., Any], action: Callable[[], str]
+    ) -> None:
+        self.create_service(Trigger, f'~/{name}', partial(answer, name, action))
 
     # -- requests: each returns a message, or raises --------------------------------------------
 
@@ -277,13 +262,21 @@ class PickPlace(Node):
         self._publish_state()
         return reply
 
+    def _answer_at_once(
+        self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
+    ) -> Trigger.Response:
+        return self._answer(name, action, reply)
+
+    async def _answer_in_pool(
+        self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
+    ) -> Trigger.Response:
+        return await self.in_pool(self._answer, name, action, reply)
+
     async def _answer_at_rest(
         self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
     ) -> Trigger.Response:
         await self._port.wait_for_rest()
-        # In the pool, as it computes and writes a file: after the wait, this thread handles stops.
-        assert self.executor is not None
-        return await self.executor.create_task(self._answer, name, action, reply)
+        return await self.in_pool(self._answer, name, action, reply)
 
     def _teach_joints(self, name: str) -> str:
         q = self._port.present_joints()
@@ -297,12 +290,11 @@ class PickPlace(Node):
         return message
 
     async def _teach_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
-        assert self.executor is not None  # in its pool, as both calls may wait for TF
         header = message.header
         is_now = not to_seconds(header.stamp)
-        if is_now and await self.executor.create_task(self._frames.is_carried, header.frame_id):
+        if is_now and await self.in_pool(self._frames.is_carried, header.frame_id):
             await self._port.wait_for_rest()
-        await self.executor.create_task(self._answer_pose, name, message, q)
+        await self.in_pool(self._answer_pose, name, message, q)
 
     def _answer_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
         stamp = stamp_text(message.header.stamp)
@@ -389,7 +381,7 @@ class PickPlace(Node):
     async def _job(self, name: str, steps: Steps[None]) -> Outcome:
         """Run a job; return how it ended."""
         ended: Future[Outcome] = Future()
-        self._machine.start(name, steps, ended.set_result)
+        self._machine.start(name, steps, partial(self.finish, ended))
         outcome = await ended
         assert outcome is not None  # the future has it once it is done
         return outcome
@@ -456,4 +448,4 @@ class PickPlace(Node):
 
 def main() -> None:
     """Run the node until it is shut down."""
-    run_node(PickPlace, _THREADS)
+    run_node(PickPlace)

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses of places from topics and markers: queued by callbacks, taught one at a time in a task."""
 
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from geometry_msgs.msg import PoseStamped
-from rclpy.callback_groups import CallbackGroup
-from rclpy.node import Node
 
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.ros.distro import on_incompatible_qos
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.qos import mismatches
 
 _MOST = 20  # waiting poses
@@ -41,24 +39,22 @@ class PoseTopics:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         names: Sequence[str],
         teach: Callable[[str, PoseStamped, Array | None], Awaitable[None]],
         refuse: Callable[[str, PoseStamped, Array | None], None],
         present: Callable[[], Array | None],
-        group: CallbackGroup,
         on_mismatch: Callable[[str, str], None],
     ) -> None:
         self._node, self._teach, self._refuse, self._present = node, teach, refuse, present
         self._waiting: deque[tuple[str, PoseStamped, Array | None]] = deque()
-        self._is_teaching, self._lock = False, threading.Lock()
+        self._is_teaching = False
         for name in names:
             node.create_subscription(
                 PoseStamped,
                 f'~/{name}_pose',
                 partial(self.put, name),
                 10,
-                callback_group=group,
                 event_callbacks=on_incompatible_qos(partial(self._on_mismatch, name, on_mismatch)),
             )
 
@@ -73,21 +69,14 @@ class PoseTopics:
 
     def put(self, name: str, message: PoseStamped) -> None:
         """Queue a pose."""
-        with self._lock:
-            self._waiting.append((name, message, self._present()))
-            dropped = self._waiting.popleft() if len(self._waiting) > _MOST else None
-            begins, self._is_teaching = not self._is_teaching, True
-        if dropped:
-            self._refuse(*dropped)
-        if begins:
-            assert self._node.executor is not None
-            self._node.executor.create_task(self._teach_all)
+        self._waiting.append((name, message, self._present()))
+        if len(self._waiting) > _MOST:
+            self._refuse(*self._waiting.popleft())
+        if not self._is_teaching:
+            self._is_teaching = True
+            self._node.begin(self._teach_all)
 
     async def _teach_all(self) -> None:
-        while True:
-            with self._lock:
-                self._is_teaching = bool(self._waiting)
-                if not self._is_teaching:
-                    return
-                name, message, q = self._waiting.popleft()
-            await self._teach(name, message, q)
+        while self._waiting:
+            await self._teach(*self._waiting.popleft())
+        self._is_teaching = False

@@ -9,8 +9,6 @@ import numpy as np
 from moveit_msgs.action import ExecuteTrajectory
 from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
 
@@ -28,9 +26,10 @@ from ur5_pick_place.nodes.messages.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.ros.distro import name_method, read
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import watch_peer
-from ur5_pick_place.nodes.ros.polling import ARM_PERIOD, PollGroup
 from ur5_pick_place.nodes.ros.service_calls import wait_until
+from ur5_pick_place.nodes.ros.topic_reader import ARM_PERIOD
 from ur5_pick_place.nodes.scene.carried_part import CarriedPart
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings
@@ -87,7 +86,7 @@ class TaskPort:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         joint_names: Sequence[str],
         carried: CarriedPart,
         io_timeout: float,
@@ -112,18 +111,17 @@ class TaskPort:
         self._motions = 0
         self._pending: PendingMotion | None = None
         self._ticked = 0.0  # stamp of the latest tick [s]
-        group = MutuallyExclusiveCallbackGroup()
-        self._poll_group = poll_group = PollGroup(node, ARM_PERIOD, _JOB_PERIOD, is_busy)
-        self._io = RobotIo(node, group, poll_group)
-        self._gripper = (
-            GripperClient(node, gripper, group, poll_group, io_timeout) if gripper else None
-        )
+
+        def period() -> float:
+            return _JOB_PERIOD if is_busy() else ARM_PERIOD
+
+        self._io = RobotIo(node, period)
+        self._gripper = GripperClient(node, gripper, period, io_timeout) if gripper else None
         self._execute: ActionClient[Any, Any, Any] = ActionClient(
             node,
             ExecuteTrajectory,
             'execute_trajectory',
             goal_service_qos_profile=GOAL,
-            callback_group=group,
         )
 
         def on_death() -> None:
@@ -133,9 +131,9 @@ class TaskPort:
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
 
-        SpeedScaling(node, self._on_speed_scaling, poll_group)
+        SpeedScaling(node, self._on_speed_scaling, period)
         self.joint_listener = JointListener(
-            node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group
+            node, joint_names, self._on_joint_states, self._on_bad_joints, period
         )
 
     @property
@@ -239,7 +237,7 @@ class TaskPort:
             # Not to wait for the next joint_states, 8 ms. A failure has the time, in which the
             # planner's reason arrives.
             if is_sent and outcome.ok:
-                self._poll_group.poll()  # else the joints may be older than the reply
+                self.joint_listener.poll()  # else the joints may be older than the reply
                 self._on_tick()
 
         if isinstance(command, RunMotion):
@@ -248,15 +246,16 @@ class TaskPort:
             self._carried.publish(command.load)
             on_reply(DONE)
         elif isinstance(command, Compute):
-            # Runs in the executor's pool, beside the messages.
-            assert self._node.executor is not None
-            self._node.executor.create_task(lambda: on_reply(command.attempt()))
+            self._node.begin(self._compute, command, on_reply)
         elif isinstance(command, MoveGripper):
             assert self._gripper is not None
             self._gripper.send(command, reply)
         else:
             self._io.send(command, reply)
         is_sent = True
+
+    async def _compute(self, command: Compute, on_reply: OnOutcome) -> None:
+        on_reply(await self._node.in_pool(command.attempt))
 
     def cancel_motion(self) -> None:
         self._motions += 1  # a goal not yet accepted is canceled on acceptance

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, Quaternion
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from visualization_msgs.msg import (
     InteractiveMarker,
@@ -57,7 +56,6 @@ class TeachMarkers:
         tf_prefix: str,
         places: Callable[[], Mapping[str, Array]],
         teach: Callable[[str, PoseStamped], None],
-        group: CallbackGroup,
         names: Sequence[str] = PATTERNED,
     ) -> None:
         rows = np.linspace(*_WAITING_Y, max(2, len(names)))
@@ -67,22 +65,11 @@ class TeachMarkers:
         }
         self._frame, self._places, self._teach = f'{tf_prefix}base_link', places, teach
         self._number = 0
-        self._updates = node.create_publisher(
-            InteractiveMarkerUpdate, f'{TOPIC}/update', _QUEUE, callback_group=group
-        )
+        self._updates = node.create_publisher(InteractiveMarkerUpdate, f'{TOPIC}/update', _QUEUE)
         node.create_subscription(
-            InteractiveMarkerFeedback,
-            f'{TOPIC}/feedback',
-            self._on_message,
-            _QUEUE,
-            callback_group=group,
+            InteractiveMarkerFeedback, f'{TOPIC}/feedback', self._on_message, _QUEUE
         )
-        node.create_service(
-            GetInteractiveMarkers,
-            f'{TOPIC}/get_interactive_markers',
-            self._give,
-            callback_group=group,
-        )
+        node.create_service(GetInteractiveMarkers, f'{TOPIC}/get_interactive_markers', self._give)
 
     def show(self) -> None:
         """Publish the markers at the present places."""

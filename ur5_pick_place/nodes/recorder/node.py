@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.config_files import user_path
@@ -33,12 +32,12 @@ from ur5_pick_place.nodes.recorder.recorded_topics import (
     recorded_topics,
 )
 from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
 from ur5_pick_place.settings import Settings, setting
 
-_THREADS = 2  # one writes a record while the other answers
 _POLL = 0.1  # [s] between two polls of the topics
 _END = 1.5  # [s] for a record that is being written when the node ends
 _STOPPED, _MOVING = MotionState.STOPPED.value.encode(), MotionState.MOVING.value.encode()
@@ -195,7 +194,7 @@ class FlightRecorder:
         self._next = self._due + round(_BETWEEN * _SECOND)
 
 
-class Recorder(Node):
+class Recorder(SerialNode):
     """The node."""
 
     def __init__(self) -> None:
@@ -246,9 +245,9 @@ class Recorder(Node):
         if self._flight.has_stopped:
             self._write(_STOP)
 
-    def _save(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
+    async def _save(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
         reply.success, reply.message = (
-            (False, self._missing) if self._missing else self._write(_SAVE)
+            (False, self._missing) if self._missing else await self.in_pool(self._write, _SAVE)
         )
         return reply
 
@@ -290,7 +289,7 @@ def _facts(robot: RobotSettings, motion: MotionSettings) -> dict[str, Any]:
 
 def main() -> None:
     """Run the node until it is shut down."""
-    run_node(Recorder, _THREADS)
+    run_node(Recorder)
 
 
 if __name__ == '__main__':

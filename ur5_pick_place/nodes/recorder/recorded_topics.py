@@ -25,7 +25,7 @@ from ur_msgs.msg import IOStates, ToolDataMsg
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.nodes.ros.distro import TakenMessage, take_with_info
-from ur5_pick_place.nodes.ros.polling import PolledOnly
+from ur5_pick_place.nodes.ros.topic_reader import PolledOnly
 
 MOTION_STATE = 'trajectory_planner/motion_state'
 TASK_STATE = 'pick_place/state'

@@ -5,7 +5,7 @@ import importlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -153,12 +153,6 @@ def on_incompatible_qos(on_change: Callable[[Any], None]) -> Any:
     return _events().SubscriptionEventCallbacks(incompatible_qos=on_change)
 
 
-def qos_event_class() -> Any:
-    """Return the class of the QoS events that executors wait for."""
-    events = _events()
-    return getattr(events, 'EventHandler', None) or events.QoSEventHandler
-
-
 def _events() -> Any:
     try:
         return importlib.import_module('rclpy.event_handler')
@@ -174,30 +168,7 @@ def has_waiting(executor: Any) -> bool:
     future itself wakes the executor.
 
     """
-    return bool(getattr(executor, '_tasks', ()))
-
-
-def take_waiting(subscription: Any, most: int, end: float = math.inf) -> list[bytes]:
-    """
-    Return up to `most` waiting messages of a raw subscription, oldest first.
-
-    Takes no more of them after the steady time `end` [s].
-
-    """
-    return [data for data, _ in _taken(subscription, most, end)]
-
-
-def _taken(
-    subscription: Any, most: int, end: float = math.inf
-) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
-    with subscription.handle:
-        for _ in range(most):
-            if time.monotonic() > end:
-                return
-            message = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-            if message is None:
-                return
-            yield message
+    return any(not task.done() for task, *_ in list(getattr(executor, '_tasks', ())))
 
 
 _UNSUPPORTED = 2**64 - 1  # the number that stands for none
@@ -226,15 +197,23 @@ class TakenMessage(NamedTuple):
     number: int = 0
 
 
-def take_with_info(
-    subscription: Any, most: int, end: float = math.inf
-) -> list[TakenMessage]:
-    """As `take_waiting`, with the origin of each message."""
-    taken = []
-    for data, info in _taken(subscription, most, end):
-        received = info.get('received_timestamp') or time.time_ns()
-        published = info.get('source_timestamp') or received
-        taken.append(TakenMessage(data, received, published, *origin_of(info)))
+def take_with_info(subscription: Any, most: int, end: float = math.inf) -> list[TakenMessage]:
+    """
+    Return up to `most` waiting messages of a raw subscription, oldest first.
+
+    Takes no more of them after the steady time `end` [s].
+
+    """
+    taken: list[TakenMessage] = []
+    with subscription.handle:
+        while len(taken) < most and time.monotonic() <= end:
+            found = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+            if found is None:
+                break
+            data, info = found
+            received = info.get('received_timestamp') or time.time_ns()
+            published = info.get('source_timestamp') or received
+            taken.append(TakenMessage(data, received, published, *origin_of(info)))
     return taken
 
 

@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.timer import Timer
@@ -30,8 +29,6 @@ class LatchedFrom:
         The node that publishes it, in the namespace of `node`.
     take : callable
         Takes a serialized message.
-    group : CallbackGroup, optional
-        Of the subscription.
     shows_others : bool
         Whether what others publish counts as long as that node is not there: of a recording that
         is replayed to be seen.
@@ -45,17 +42,16 @@ class LatchedFrom:
         topic: str,
         owner: str,
         take: Callable[[bytes], object],
-        group: CallbackGroup | None = None,
         shows_others: bool = False,
     ) -> None:
-        self._node, self._take, self._group = node, take, group
+        self._node, self._take = node, take
         self._shows_others = shows_others
         self._owner = f'{node.get_namespace().rstrip("/")}/{owner}'
         # By publisher until its node is known: steady time of arrival [s] and latest message.
         self._waiting: dict[bytes, tuple[float, bytes]] = {}
         self._timer: Timer | None = None
         subscription = node.create_subscription(
-            kind, topic, self._receive, _QOS, callback_group=group, raw=True
+            kind, topic, self._receive, _QOS, raw=True
         )
         self._topic = subscription.topic_name
 
@@ -87,7 +83,7 @@ class LatchedFrom:
                     throttle_duration_sec=10.0,
                 )
         if self._waiting and self._timer is None:
-            self._timer = steady_timer(self._node, _PERIOD, self._sort, self._group)
+            self._timer = steady_timer(self._node, _PERIOD, self._sort)
         elif not self._waiting and self._timer is not None:
             self._node.destroy_timer(self._timer)
             self._timer = None

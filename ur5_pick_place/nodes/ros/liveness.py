@@ -18,7 +18,6 @@ from std_msgs.msg import String
 
 from ur5_pick_place.control.robot_status import was_suspended
 from ur5_pick_place.nodes.ros.distro import on_liveliness
-from ur5_pick_place.nodes.ros.prompt_executor import ImmediateCallbackGroup
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
 _BEATS = 8  # assertions per lease
@@ -53,7 +52,7 @@ class Heartbeat:
         self._publisher = node.create_publisher(String, topic, liveliness_qos(lease))
         self._lease, self._on_suspended = lease, on_suspended
         self._last_beat: float | None = None  # before the node is spun for the first time
-        steady_timer(node, lease / _BEATS, self._assert, ImmediateCallbackGroup())
+        steady_timer(node, lease / _BEATS, self._assert)
 
     def publish(self, state: str) -> None:
         """Publish a state."""
@@ -98,6 +97,5 @@ def watch_peer(
         topic,
         on_message,
         liveliness_qos(lease),
-        callback_group=ImmediateCallbackGroup(),
         event_callbacks=on_liveliness(on_event),
     )

@@ -24,8 +24,7 @@ from ur5_pick_place.config_files import read_bytes, read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.ros.distro import count_servers, resolved_name
 from ur5_pick_place.nodes.ros.environment import prepare_environment
-from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
-from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor
+from ur5_pick_place.nodes.ros.executor import LockedExecutor, SerialNode
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
@@ -38,7 +37,7 @@ _SWITCH_INTERVAL = 1e-4
 _LEASE = 5.0  # [s] for which servers of a killed node may still be listed
 
 
-def run_node(create: Callable[[], Node], threads: int) -> None:
+def run_node(create: Callable[[], SerialNode]) -> None:
     """
     Create a node, spin it, and end cleanly on SIGINT, SIGTERM or a user error.
 
@@ -46,7 +45,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     `come_to_rest` is spun after the signal for as long as that yields.
 
     """
-    node = executor = poller = None
+    node: SerialNode | None = None
     code = 0
     signals = _FirstSignal()
     come_to_rest: Callable[[Any], Iterator[None]] | None = getattr(create, 'come_to_rest', None)
@@ -54,11 +53,9 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         start_ros(SignalHandlerOptions.NO if come_to_rest else None)
         node = create()
         _poll_clock(node)
-        executor = PromptExecutor(threads)
-        executor.add_node(node)
-        poller = Poller(node, executor.lock, executor.after_pass, executor.fail)
+        executor = LockedExecutor(node)
         _keep_what_is_loaded()
-        with poller:
+        with node.reader.running(executor.fail):
             signals.is_raised = come_to_rest is None
             timeout = _MOVING_SPIN_TIMEOUT if come_to_rest else _SPIN_TIMEOUT
             while rclpy.ok() and not signals.is_received:
@@ -82,11 +79,11 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     finally:
         signals.is_received = True  # a second Ctrl-C must not cut the clean-up
         sys.setswitchinterval(_SWITCH_INTERVAL)
-        if poller is not None and poller.is_running:
+        if node is not None and node.reader.is_running:
             _exit_now(code)  # entities must not be destroyed during a poll
         if node is not None:
             node.destroy_node()
-        if executor is not None and executor.is_busy:
+        if node is not None and node.is_working:
             _exit_now(code)
         rclpy.try_shutdown()
         signals.ignore()
@@ -137,7 +134,7 @@ class _FirstSignal:
                 raise KeyboardInterrupt
 
 
-def _poll_clock(node: Node) -> None:
+def _poll_clock(node: SerialNode) -> None:
     """Poll /clock, and drop negative time, on which rclpy would raise."""
     for subscription in node.subscriptions:
         if subscription.msg_type is Clock:
@@ -145,7 +142,7 @@ def _poll_clock(node: Node) -> None:
             subscription.callback = lambda m, receive=receive: (
                 receive(m) if m.clock.sec >= 0 else None
             )
-            PollGroup.poll_existing(node, subscription)
+            node.reader.take_over(subscription, node.reader.shortest_period)
 
 
 def _exit_now(code: int) -> NoReturn:

@@ -23,7 +23,6 @@ from moveit_msgs.msg import (
     PlanningSceneComponents,
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
@@ -34,6 +33,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.cdr import read_message
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, read_scene, scene_message
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
@@ -72,20 +72,17 @@ class SceneOwner:
         Returns the measured joints (6,) [rad], or None without recent joint_states.
     on_change : callable
         Called in the scene's thread after the planner's scene has changed.
-    group : CallbackGroup
-        Of the subscriptions and services.
 
     """
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         planner: 'MotionPlanner',
         joint_names: Sequence[str],
         frames: Frames,
         present_joints: Callable[[], Array | None],
         on_change: Callable[[], object],
-        group: CallbackGroup,
     ) -> None:
         self._node, self._planner, self._names = node, planner, list(joint_names)
         self._scene, self._present, self._on_change = planner.scene, present_joints, on_change
@@ -101,34 +98,29 @@ class SceneOwner:
         def subscribe(
             kind: type, topic: str, take: Callable[[bytes, str], str], qos: QoSProfile
         ) -> None:
-            node.create_subscription(
-                kind,
-                topic,
-                lambda data: self._receive(data, take),
-                qos,
-                callback_group=group,
-                raw=True,
-            )
+            receive = partial(self._receive, take)
+            node.create_subscription(kind, topic, receive, qos, raw=True)
 
         book = self._book
         subscribe(CollisionObject, 'collision_object', book.take_object, _QUEUE)
         subscribe(AttachedCollisionObject, 'attached_collision_object', book.take_attached, _QUEUE)
         subscribe(PlanningScene, 'planning_scene', book.take_scene, _QUEUE)
         self._unheard: dict[str, str] = {}
-        steady_timer(node, _CHECK_PERIOD, self._find_unheard, group)
-        LatchedFrom(
-            node, AttachedCollisionObject, PART_TOPIC, TASK, self._receive_part, group
-        )
-        create = node.create_service
-        create(ApplyPlanningScene, 'apply_planning_scene', self._apply, callback_group=group)
-        create(GetPlanningScene, 'get_planning_scene', self._get, callback_group=group)
+        steady_timer(node, _CHECK_PERIOD, self._find_unheard)
+        LatchedFrom(node, AttachedCollisionObject, PART_TOPIC, TASK, self._receive_part)
+        thread = ThreadPoolExecutor(1)  # which waits for the scene's
+        for request, name, answer in (
+            (ApplyPlanningScene, 'apply_planning_scene', self._apply),
+            (GetPlanningScene, 'get_planning_scene', self._get),
+        ):
+            node.create_service(request, name, partial(node.in_pool, answer, threads=thread))
         self._work.submit(str)
 
     def wait(self) -> None:
         """Return once all messages received are in the planner's scene; errors as `_InOrder`."""
         self._work.wait()
 
-    def _receive(self, data: bytes, take: Callable[[bytes, str], str]) -> None:
+    def _receive(self, take: Callable[[bytes, str], str], data: bytes) -> None:
         excess = ''
         if self._work.size + len(data) > _MAX_WAITING and len(data) > _HEAD:
             data = data[:_HEAD]  # refused under the id that this still holds
@@ -288,8 +280,6 @@ class SceneFollower:
     on_world : callable
         Takes the clients' world and the part that the task's gripper holds, or None; called in
         a separate thread. A scene that cannot be parsed blocks all motion.
-    group : CallbackGroup
-        Of the subscription.
     restores : bool
         Whether a restarted planner gets the scene of its predecessor again.
     shows_others : bool
@@ -302,7 +292,6 @@ class SceneFollower:
         node: Node,
         frames: Frames,
         on_world: Callable[[World, AttachedObject | None], object],
-        group: CallbackGroup,
         restores: bool = False,
         shows_others: bool = False,
     ) -> None:
@@ -315,7 +304,7 @@ class SceneFollower:
             node.create_publisher(PlanningScene, 'planning_scene', 10) if restores else None
         )
         LatchedFrom(
-            node, PlanningScene, SCENE_TOPIC, SCENE_OWNER, self._receive, group, shows_others
+            node, PlanningScene, SCENE_TOPIC, SCENE_OWNER, self._receive, shows_others
         )
 
     def _receive(self, data: bytes) -> None:

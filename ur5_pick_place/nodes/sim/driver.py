@@ -49,6 +49,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.node import Node
 
 from ur5_pick_place.nodes.cell.robot_settings import config_file
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import ActionFace, TrajectoryServer
@@ -71,7 +72,6 @@ from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import ContactSettings
 
-_THREADS = 1  # no callback blocks: those that take time are coroutines
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
 _END = 1.0  # [s] of wall-clock time within which a cycle ends on any machine
 # Servers that no other node may offer. One service stands for the whole dashboard, one for all of
@@ -194,7 +194,7 @@ class Simulation:
             due = max(due + self._period, time.monotonic() - _CATCH_UP)
 
 
-class SimDriver(Node):
+class SimDriver(SerialNode):
     """The node; simulated time starts when it is created."""
 
     def __init__(self) -> None:
@@ -219,7 +219,7 @@ class SimDriver(Node):
 def main() -> None:
     """Run the node until it is shut down."""
     logging.basicConfig(level=logging.WARNING, format='[%(levelname)s] [%(name)s]: %(message)s')
-    run_node(SimDriver, _THREADS)
+    run_node(SimDriver)
 
 
 if __name__ == '__main__':

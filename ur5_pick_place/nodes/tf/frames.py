@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import InvalidInput, TimedOut, UnknownFrame, UnknownLink
@@ -21,6 +20,7 @@ from ur5_pick_place.kinematics.transforms import (
     inverse_transform,
     make_transform,
 )
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.tf.timeline import NoHistory, Timeline
 from ur5_pick_place.nodes.tf.transform_store import TransformStore
@@ -84,7 +84,7 @@ class Frames:
 
     Parameters
     ----------
-    node : Node
+    node : SerialNode
         Listens to TF through this node.
     tf_prefix : str
         As given to the driver.
@@ -104,7 +104,7 @@ class Frames:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         tf_prefix: str,
         T_tool_tcp: Array | None,
         model: Model | None = None,

@@ -16,14 +16,14 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from tf2_msgs.msg import TFMessage
 
 from ur5_pick_place.errors import InvalidInput, UnknownFrame
 from ur5_pick_place.kinematics.transforms import Array, exp_so3, inverse_transform, log_so3
 from ur5_pick_place.nodes.messages.conversions import numbers_to_matrix
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.tf.timeline import NoHistory, Timeline
 
 _DEPTH = 250  # messages that wait for a poll: 0.5 s of an e-Series
@@ -61,7 +61,7 @@ class TransformStore:
 
     """
 
-    def __init__(self, node: Node, keep: float) -> None:
+    def __init__(self, node: SerialNode, keep: float) -> None:
         self._log, self._keep = node.get_logger(), keep
         self._static: dict[str, Transform] = {}
         self._moving: dict[str, Timeline[Transform]] = {}
@@ -69,16 +69,18 @@ class TransformStore:
         self._names: set[str] = set()
         # Raw, as rclpy converts a message of any size, and each at once.
         node.create_subscription(TFMessage, '/tf_static', self.add_static, _STATIC, raw=True)
-        self._poll_group = PollGroup(node, _PERIOD)
-        self._poll_group.subscribe(
-            TFMessage, '/tf', self.add, QoSProfile(depth=_DEPTH), budget=_POLL_BUDGET
+        self._poll = node.reader.subscribe(
+            TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH), _PERIOD, _POLL_BUDGET
         )
 
     def refresh(self, seconds: float) -> None:
         """Read the messages that are queued, in one poll or in as many as fit into `seconds`."""
         deadline = time.monotonic() + seconds
-        while not self._poll_group.poll() and time.monotonic() < deadline:
+        while self._poll() and time.monotonic() < deadline:
             pass
+
+    def _take(self, waiting: Sequence[TakenMessage]) -> None:
+        self.add([message.data for message in waiting])
 
     def add(self, waiting: Sequence[bytes]) -> None:
         """Read messages of /tf."""

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a motion for the goal of an action, and sets MoveIt's code and the goal's status."""
 
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from builtin_interfaces.msg import Time
 from moveit_msgs.msg import MoveItErrorCodes
-from rclpy.node import Node
 from rclpy.task import Future
 
 from ur5_pick_place.control.execution_manager import IsWanted
@@ -15,6 +13,7 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
 from ur5_pick_place.nodes.messages.conversions import code_with_message, success, to_seconds
 from ur5_pick_place.nodes.messages.refusals import refusal
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.outcome import Outcome
 
 _CANCELED = 'canceled by the client'
@@ -35,11 +34,10 @@ class Execution:
 
     """
 
-    def __init__(self, client: TrajectoryClient, node: Node) -> None:
+    def __init__(self, client: TrajectoryClient, node: SerialNode) -> None:
         self._client, self._node = client, node
         # Number of interruptions before each waiting goal.
         self._interruptions: dict[bytes, int] = {}
-        self._lock = threading.Lock()
         self._current: Any = None  # the goal whose motion is under way
         self._canceled: set[bytes] = set()  # goals, until they end
 
@@ -50,16 +48,13 @@ class Execution:
 
     def cancel(self, goal: Any) -> None:
         """Brake if this goal moves the arm; otherwise keep it from ever doing so."""
-        with self._lock:
-            self._canceled.add(_id(goal))
-            is_moving = self._current is goal
-        if is_moving:
+        self._canceled.add(_id(goal))
+        if self._current is goal:
             self._client.manager.stop(_CANCELED, latch=False)
 
     def forget(self, goal: Any) -> None:
         """Drop what is kept of a goal that has ended."""
-        with self._lock:
-            self._canceled.discard(_id(goal))
+        self._canceled.discard(_id(goal))
 
     def is_wanted(self, goal: Any) -> IsWanted:
         """Return a check that neither the goal nor the arm was stopped since `accept`."""
@@ -90,7 +85,7 @@ class Execution:
 
         """
         try:
-            arrival = begin()
+            arrival = await self._node.in_pool(begin)
         except Exception as error:
             if isinstance(error, Ur5PickPlaceError):
                 self._node.get_logger().error(f'not executed: {error}')
@@ -100,18 +95,15 @@ class Execution:
                 code = code_with_message(MoveItErrorCodes.PREEMPTED, str(error))
             end_without_success(goal)
             return code
-        with self._lock:
-            self._current = goal
-            is_canceled = _id(goal) in self._canceled
-        if is_canceled:  # while it began
+        self._current = goal
+        if _id(goal) in self._canceled:  # while it began
             self._client.manager.stop(_CANCELED, latch=False)
         goal.publish_feedback(feedback(state=MONITOR))
         outcome = await arrival
         assert outcome is not None  # the future has it once it is done
-        with self._lock:
-            if self._current is goal:
-                self._current = None
-            self._canceled.discard(_id(goal))
+        if self._current is goal:
+            self._current = None
+        self._canceled.discard(_id(goal))
         goal.publish_feedback(feedback(state=IDLE))
         if outcome.ok:
             goal.succeed()

@@ -25,8 +25,9 @@ from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager, moves_joints
 from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
 from ur5_pick_place.nodes.messages.conversions import to_seconds
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -71,7 +72,7 @@ class Jogging:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         client: TrajectoryClient,
         controllers: ControllerManager,
         planner: MotionPlanner,
@@ -92,15 +93,14 @@ class Jogging:
         self._since = 0.0  # steady time of the first motion command [s]
         self._last_check, self._silence = time.monotonic(), math.inf
         self._warned: tuple[str, float] = '', 0.0
-        poll_group = PollGroup(node, _PERIOD)
-        poll_group.add(self._note_silence)
+        node.reader.every(_PERIOD, self._note_silence)
         for kind, topic, read in (
             (TwistStamped, _TWIST, self._reader.twist),
             (JointJog, _JOINTS, self._reader.joints),
         ):
             name = node.resolve_topic_name(topic)
             take = partial(self._take, BoundedReader(node, kind, name, _LARGEST), read)
-            poll_group.subscribe(kind, topic, take, _QOS)
+            node.reader.subscribe(kind, topic, take, _QOS, _PERIOD)
 
     @property
     def _is_in_a_job(self) -> bool:
@@ -113,9 +113,12 @@ class Jogging:
         return {'jog': jog.slowed_by or 'free'} if jog else {}
 
     def _take(
-        self, reader: BoundedReader, read: Callable[[Any, Any], Command], waiting: Sequence[bytes]
+        self,
+        reader: BoundedReader,
+        read: Callable[[Any, Any], Command],
+        waiting: Sequence[TakenMessage],
     ) -> None:
-        message, q = reader.read(waiting[-1]), self._manager.status.q
+        message, q = reader.read(waiting[-1].data), self._manager.status.q
         if message is None:
             return
         try:
@@ -182,8 +185,7 @@ class Jogging:
         self._jog, self._has_begun, self._since = jog, False, now
 
         def start(listed: Any) -> None:
-            # The gate takes long, and this thread receives the joints and the stops.
-            threading.Thread(target=self._start, args=(jog, before, listed), daemon=True).start()
+            self._node.begin(self._node.in_pool, self._start, jog, before, listed)
 
         self._list.send(ListControllers.Request(), start)
 

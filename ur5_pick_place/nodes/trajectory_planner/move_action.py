@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """MoveIt's action `move_action`: plans as `plan_kinematic_path` does and, by default, executes."""
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,8 +14,6 @@ from moveit_msgs.msg import (
     RobotTrajectory,
 )
 from rclpy.action import ActionServer, CancelResponse
-from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.node import Node
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -30,7 +27,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     joint_state_msg,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.nodes.trajectory_planner.execution import (
     PLANNING,
@@ -70,16 +67,16 @@ class MoveAction:
 
     def __init__(
         self,
-        node: Node,
+        node: SerialNode,
         plan: Plan,
         client: TrajectoryClient,
         execution: Execution,
         joint_names: Sequence[str],
-        group: ReentrantCallbackGroup,
     ) -> None:
-        self._plan, self._client, self._execution = plan, client, execution
+        self._node, self._plan = node, plan
+        self._client, self._execution = client, execution
         self._names = list(joint_names)
-        self._planning, self._claiming = threading.Lock(), threading.Lock()
+        self._is_planning = False
         self._executing: Any = None  # the goal whose motion is under way, or about to be
         self._trace = _Trace(client.link.status)
         self._server = ActionServer(
@@ -89,9 +86,8 @@ class MoveAction:
             self._execute,
             handle_accepted_callback=execution.accept,
             cancel_callback=self._on_cancel,
-            callback_group=group,
         )
-        PollGroup(node, _TRACE_PERIOD).add(self._trace.record)
+        node.reader.every(_TRACE_PERIOD, self._trace.record)
 
     async def _execute(self, goal: Any) -> MoveGroup.Result:
         try:
@@ -104,7 +100,7 @@ class MoveAction:
         is_wanted = self._execution.is_wanted(goal)  # a stop during planning counts too
         goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
         is_plan_only = goal.request.planning_options.plan_only
-        planned = self._planned(goal.request, result, is_wanted)
+        planned = await self._planned(goal.request, result, is_wanted)
         # rclpy keeps a request for 10 s after its end, and any client may send a large one.
         goal.request.request = MotionPlanRequest()
         goal.request.planning_options = PlanningOptions()
@@ -122,26 +118,27 @@ class MoveAction:
             goal.succeed()
         return result
 
-    def _planned(
+    async def _planned(
         self, request: MoveGroup.Goal, result: MoveGroup.Result, is_wanted: Callable[[], bool]
     ) -> PlannedMotion | None:
         """Return the motion that a goal requests, or None, and fill in the result."""
-        if not self._planning.acquire(blocking=False):
+        if self._is_planning:
             result.error_code = code_with_message(
                 MoveItErrorCodes.FAILURE,
                 'move_action is planning for another goal: send this one again later',
             )
             return None
+        self._is_planning = True
         try:
             _check_options(request.planning_options)
-            planned, result.error_code, result.planning_time = self._plan(
-                request.request, is_wanted
+            planned, result.error_code, result.planning_time = await self._node.in_pool(
+                self._plan, request.request, is_wanted
             )
         except InvalidInput as error:
             result.error_code = error_code(error)
             return None
         finally:
-            self._planning.release()
+            self._is_planning = False
         if planned is not None:
             start = joint_state_msg(planned.trajectory.q[0], self._names)
             result.trajectory_start = RobotState(joint_state=start)
@@ -156,7 +153,7 @@ class MoveAction:
         is_wanted: Callable[[], bool],
         result: MoveGroup.Result,
     ) -> None:
-        if not self._claim(goal):
+        if self._executing is not None:
             result.error_code = code_with_message(
                 MoveItErrorCodes.CONTROL_FAILED,
                 'another motion of move_action is under way: wait for its end, or cancel it',
@@ -169,6 +166,7 @@ class MoveAction:
             self._trace.begin()
             return arrival
 
+        self._executing = goal
         try:
             result.error_code = await self._execution.run(
                 goal, begin, is_wanted, MoveGroup.Feedback
@@ -177,14 +175,6 @@ class MoveAction:
             motion = JointTrajectory(joint_names=self._names, points=self._trace.end())
             result.executed_trajectory = RobotTrajectory(joint_trajectory=motion)
             self._executing = None
-
-    def _claim(self, goal: Any) -> bool:
-        """Return whether `goal` is now the one to execute; False if another one is."""
-        with self._claiming:
-            is_free = self._executing is None
-            if is_free:
-                self._executing = goal
-            return is_free
 
     def _on_cancel(self, goal: Any) -> CancelResponse:
         """Brake if this goal moves the arm; one that is still being planned does not begin."""

@@ -8,6 +8,7 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -15,8 +16,6 @@ from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import MotionPlanRequest, MoveItErrorCodes, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 from rclpy.action import ActionServer, CancelResponse
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
-from rclpy.node import Node
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -57,10 +56,10 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.messages.refusals import refusal
 from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS, Diagnostics
 from ur5_pick_place.nodes.ros.distro import read
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import watch_peer
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.ros.prompt_executor import ImmediateCallbackGroup
 from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_SERVICES, SceneOwner
 from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
@@ -75,8 +74,6 @@ from ur5_pick_place.nodes.trajectory_planner.plan_requests import CartesianSetti
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
-# One for planning requests, one for move_action's, one for scenes and one for goals.
-_THREADS = 4
 _TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then call ~/rearm'
 _SERVED = (
     'plan_kinematic_path',
@@ -92,7 +89,7 @@ _BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
 _PRESENT = 0.5
 
 
-class TrajectoryPlanner(Node):
+class TrajectoryPlanner(SerialNode):
     """Plans, checks and executes; see the module's docstring."""
 
     def __init__(self) -> None:
@@ -137,7 +134,6 @@ class TrajectoryPlanner(Node):
             self._frames,
             self._present_joints,
             self._trajectory_client.manager.stop_if_blocked,
-            MutuallyExclusiveCallbackGroup(),
         )
         self._jogging = Jogging(
             self,
@@ -154,7 +150,8 @@ class TrajectoryPlanner(Node):
         )
         Diagnostics(self, self._trajectory_client.readiness, self._figures)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
-        self._offer(MutuallyExclusiveCallbackGroup())
+        self._planning = ThreadPoolExecutor(1)  # one request after the other
+        self._offer()
 
     def _make_client(
         self,
@@ -171,18 +168,16 @@ class TrajectoryPlanner(Node):
             health,
             tracking,
             unset_parameters,
-            MutuallyExclusiveCallbackGroup(),
             OneDriver(self, robot.is_simulated),
         )
 
-    def _offer(self, planning: MutuallyExclusiveCallbackGroup) -> None:
-        control = ImmediateCallbackGroup()
-        self.create_service(
-            GetMotionPlan, 'plan_kinematic_path', self._plan, callback_group=planning
-        )
-        self.create_service(
-            GetCartesianPath, 'compute_cartesian_path', self._cartesian, callback_group=planning
-        )
+    def _offer(self) -> None:
+        for kind, name, answer in (
+            (GetMotionPlan, 'plan_kinematic_path', self._plan),
+            (GetCartesianPath, 'compute_cartesian_path', self._cartesian),
+        ):
+            planned = partial(self.in_pool, answer, threads=self._planning)
+            self.create_service(kind, name, planned)
         self._execution = Execution(self._trajectory_client, self)
         self._action = ActionServer(
             steady_expiry(self),
@@ -191,16 +186,13 @@ class TrajectoryPlanner(Node):
             self._execute,
             handle_accepted_callback=self._execution.accept,
             cancel_callback=self._on_cancel,
-            callback_group=control,
         )
         MoveAction(
-            self, self._motion_plan, self._trajectory_client, self._execution, self._names, control
+            self, self._motion_plan, self._trajectory_client, self._execution, self._names
         )
-        self.create_subscription(
-            String, 'trajectory_execution_event', self._on_event, 10, callback_group=control
-        )
-        self.create_service(Trigger, '~/stop', self._on_stop, callback_group=control)
-        self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
+        self.create_subscription(String, 'trajectory_execution_event', self._on_event, 10)
+        self.create_service(Trigger, '~/stop', self._on_stop)
+        self.create_service(Trigger, '~/rearm', self._on_rearm)
 
     def come_to_rest(self) -> Iterator[None]:
         """Brake, as this node ends, and cancel what has not come to rest in time."""
@@ -368,4 +360,4 @@ def _method(request: ExecuteTrajectory.Goal) -> str:
 
 def main() -> None:
     """Run the node until it is shut down."""
-    run_node(TrajectoryPlanner, _THREADS)
+    run_node(TrajectoryPlanner)

@@ -2,7 +2,6 @@
 """Topics of many messages: polled, and no bad number is missed."""
 
 import gc
-import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -12,10 +11,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import rclpy
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import QoSProfile, qos_profile_sensor_data
+from rclpy.qos import qos_profile_sensor_data
 from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
@@ -29,11 +27,9 @@ from ur5_pick_place.nodes.driver import driver_link, joint_listener
 from ur5_pick_place.nodes.driver.driver_link import DriverLink, LatchedTopic
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
 from ur5_pick_place.nodes.driver.robot_io import RobotIo
-from ur5_pick_place.nodes.ros import bounded_reader
-from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.distro import TakenMessage, has_waiting, take_with_info
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
-from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
 from ur5_pick_place.nodes.ros.qos import LATCHED
 
 NAMES = [f'joint_{i}' for i in range(6)]
@@ -50,26 +46,14 @@ def talk(ros_domain: int) -> Iterator[Talk]:
     rclpy.shutdown()
 
 
-@pytest.fixture
-def conversions(monkeypatch: pytest.MonkeyPatch) -> list[type]:
-    """Types of the messages that rclpy has converted."""
-    made: list[type] = []
-    convert = bounded_reader.deserialize_message
-
-    def deserialize(data: bytes, kind: type) -> object:
-        made.append(kind)
-        return convert(data, kind)
-
-    monkeypatch.setattr(bounded_reader, 'deserialize_message', deserialize)
-    return made
-
-
 class ByHand:
-    """A poll group whose messages a test hands over."""
+    """A node with a reader whose messages a test hands over."""
 
-    def subscribe(self, _kind, _topic, take, _qos, taker) -> None:
-        assert taker is take_with_info
+    def __init__(self, node) -> None:
+        self.reader, self.get_logger = self, node.get_logger
+        self.get_publishers_info_by_topic = node.get_publishers_info_by_topic
 
+    def subscribe(self, _kind, _topic, take, _qos, _period) -> None:
         def take_all(*messages, publisher=b'driver') -> None:
             take([TakenMessage(serialize_message(m), 0, 0, publisher) for m in messages])
 
@@ -87,9 +71,9 @@ def joints(q, stamp: float = 0.0, names=NAMES, qd=None) -> JointState:
 
 
 def listener(talk: Talk, **options):
-    poll_group, heard, bad = ByHand(), [], []
-    JointListener(talk.node, NAMES, heard.append, bad.append, poll_group, **options)
-    return poll_group.take, heard, bad
+    node, heard, bad = ByHand(talk.node), [], []
+    JointListener(node, NAMES, heard.append, bad.append, 0.0, **options)
+    return node.take, heard, bad
 
 
 def test_joints_come_in_controller_order_beside_those_of_other_devices(talk, rng):
@@ -204,10 +188,11 @@ def test_a_jump_between_two_messages_of_a_poll_is_noticed(talk):
 def test_a_second_publisher_of_a_latched_topic_does_not_make_its_value_unknown(talk, monkeypatch):
     """A recording that is played, say; but a driver that has gone takes its value along."""
     monkeypatch.setattr(driver_link, '_CONFIRMATION', 0.5)
+    monkeypatch.setattr(driver_link, '_GRAPH_PERIOD', 0.05)
     values, lost = [], []
     LatchedTopic(
         talk.node, Bool, 'runs', lambda message: values.append(message.data),
-        lambda: lost.append(len(values)), PollGroup(talk.node, 0.05), ReentrantCallbackGroup(),
+        lambda: lost.append(len(values)),
     )  # fmt: skip
     driver = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
     driver.publish(Bool(data=True))
@@ -254,22 +239,22 @@ def test_pins_that_arrive_while_others_are_read_are_not_lost(talk):
     class Raced(RobotIo):
         """A message arrives whenever another thread has just looked at the latest one."""
 
-        queue: ClassVar[list] = [serialize_message(pins(True))]
+        queue: ClassVar[list] = [pins(True)]
         _kept = None
 
         @property
         def _latest(self):
             kept = self._kept
             if kept and self.queue:
-                self._on_io_states([self.queue.pop()])
+                self._on_io_states([taken(self.queue.pop())])
             return kept
 
         @_latest.setter
         def _latest(self, value):
             self._kept = value
 
-    io = Raced(talk.node, ReentrantCallbackGroup(), PollGroup(talk.node, NEVER))
-    io._on_io_states([serialize_message(pins(False))])
+    io = Raced(talk.node, lambda: NEVER)
+    io._on_io_states([taken(pins(False))])
     assert io.pins()[0] == {16: False}
     assert io.pins()[0] == {16: True}
 
@@ -277,6 +262,10 @@ def test_pins_that_arrive_while_others_are_read_are_not_lost(talk):
 def wait(talk: Talk, seconds: float) -> None:
     end = time.monotonic() + seconds
     talk.until(lambda: time.monotonic() > end)
+
+
+def taken(message) -> TakenMessage:
+    return TakenMessage(serialize_message(message), 0, 0, b'')
 
 
 def pins(state: bool) -> IOStates:
@@ -334,14 +323,15 @@ def link_of(talk, problems):
         lambda: problems.append(link.status.bad_joints),
         lambda: None,
         lambda: False,
-        MutuallyExclusiveCallbackGroup(),
     )
     return link
 
 
 def test_many_messages_are_taken_in_few_polls_and_in_their_order(talk):
-    poll_group, taken = PollGroup(talk.node, 0.1), []
-    poll_group.subscribe(JointState, 'joint_states', taken.append, qos_profile_sensor_data)
+    taken = []
+    talk.node.reader.subscribe(
+        JointState, 'joint_states', taken.append, qos_profile_sensor_data, 0.1
+    )
     publisher = talk.publisher(JointState, 'joint_states')
     talk.turns = 0
     begin, sent = time.monotonic(), 0
@@ -352,14 +342,16 @@ def test_many_messages_are_taken_in_few_polls_and_in_their_order(talk):
             talk.executor.spin_once(timeout_sec=0.001)
     assert sent > 50
     assert 3 <= len(taken) <= 7
-    data = [bytes(data) for batch in taken for data in batch]
+    data = [bytes(message.data) for batch in taken for message in batch]
     assert data == sorted(data)
 
 
 def test_while_it_is_busy_a_node_takes_messages_as_they_arrive(talk):
     taken, jobs = [], []
-    poll_group = PollGroup(talk.node, NEVER, 0.002, lambda: bool(jobs))
-    poll_group.subscribe(JointState, 'joint_states', taken.extend, qos_profile_sensor_data)
+    talk.node.reader.subscribe(
+        JointState, 'joint_states', taken.extend, qos_profile_sensor_data,
+        lambda: 0.002 if jobs else NEVER,
+    )  # fmt: skip
     publisher = talk.publisher(JointState, 'joint_states')
     publisher.publish(JointState())
     with talk.polling():
@@ -371,36 +363,18 @@ def test_while_it_is_busy_a_node_takes_messages_as_they_arrive(talk):
     talk.until(lambda: len(taken) == 2)
 
 
-def test_a_message_that_repeats_the_one_before_is_converted_once(talk, conversions) -> None:
-    reader = BoundedReader(talk.node, Float64, 'speed_scaling', 64)
-    full, half = (serialize_message(Float64(data=value)) for value in (100.0, 50.0))
-    assert [reader.read(data).data for data in (full, full, half, full)] == [100, 100, 50, 100]
-    assert conversions == [Float64] * 3
-    assert reader.read(full[:6]) is None and reader.read(full[:6]) is None
-
-
 def test_a_group_that_is_nearly_due_is_polled_in_a_pass_that_is_due_anyway(talk) -> None:
     polls = []
     for name, period in (('often', 0.04), ('nearly as often', 0.05), ('seldom', 0.2)):
-        PollGroup(talk.node, period).add(lambda name=name: polls.append((name, time.monotonic())))
+        talk.node.reader.every(
+            period, lambda name=name: polls.append((name, time.monotonic()))
+        )
     with talk.polling():
         time.sleep(1.0)
     times = {name: np.array([t for who, t in polls if who == name]) for name, _ in polls}
     alone = [t for t in times['nearly as often'] if np.abs(times['often'] - t).min() > 1e-3]
     assert len(alone) <= 3 and len(times['nearly as often']) > 15
     assert 4 <= len(times['seldom']) <= 7
-
-
-def test_what_a_budget_leaves_is_taken_in_the_next_pass(talk) -> None:
-    poll_group, taken = PollGroup(talk.node, NEVER), []
-    poll_group.subscribe(
-        JointState, 'joint_states', taken.append, QoSProfile(depth=100), budget=-1.0
-    )
-    publisher = talk.publisher(JointState, 'joint_states')
-    publisher.publish(JointState())
-    time.sleep(0.1)
-    assert not poll_group.poll() and not taken
-    assert poll_group.time_to_next(time.monotonic()) <= 0.0
 
 
 def test_a_check_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk) -> None:
@@ -411,9 +385,9 @@ def test_a_check_that_takes_longer_than_its_period_keeps_no_callback_waiting(tal
         while time.monotonic() < end:
             pass
 
-    PollGroup(talk.node, 0.02).add(work)
-    lock, waits = threading.RLock(), []
-    with Poller(talk.node, lock, lambda: None, waits.append):
+    talk.node.reader.every(0.02, work)
+    lock, waits = talk.node.lock, []
+    with talk.polling():
         for _ in range(40):
             begin = time.monotonic()
             with lock:
@@ -422,21 +396,15 @@ def test_a_check_that_takes_longer_than_its_period_keeps_no_callback_waiting(tal
     assert max(waits) < 0.2
 
 
-def test_the_poll_groups_of_a_node_end_with_it() -> None:
+def test_what_a_node_polls_ends_with_it() -> None:
     rclpy.init()
-    node = Node('brief')
-    poll_group = PollGroup(node, 0.1)
-    poll_group.subscribe(JointState, 'joint_states', lambda _: None, qos_profile_sensor_data)
-    del poll_group
+    node = SerialNode('brief')
+    node.reader.subscribe(
+        JointState, 'joint_states', lambda _: None, qos_profile_sensor_data, 0.1
+    )
     gone = weakref.ref(node)
     node.destroy_node()
     rclpy.shutdown()
     del node
     gc.collect()
     assert gone() is None
-
-
-def test_an_executor_that_wakes_with_its_futures_is_not_woken_by_polls() -> None:
-    """As those of Humble 3.3.21, Jazzy 7.1.9 and Kilted 9.1.4, which have no `_tasks`."""
-    assert not has_waiting(object())
-    assert has_waiting(SimpleNamespace(_tasks=[None]))
