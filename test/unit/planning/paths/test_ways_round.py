@@ -9,6 +9,7 @@ Motions are judged by points on the bodies against the boxes in closed form, see
 
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from solids import SCENE, UR5
 from ur5_pick_place.errors import GateRefusal, PlanningCanceled, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, inverse
 from ur5_pick_place.planning.cancellation import cancelable
-from ur5_pick_place.planning.paths.rounding import RoundedPolyline
+from ur5_pick_place.planning.detours import RoundedPolyline
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
 
@@ -183,12 +184,13 @@ def test_corners_are_rounded_between_the_legs_and_meet_them_smoothly():
     assert np.abs(np.diff(bend, axis=0)).max() < 0.02 * np.abs(bend).max()
     assert np.linalg.norm(slope, axis=1).min() > 0.3 * np.linalg.norm(slope, axis=1).max()
     assert np.isfinite(third).all()
-    assert rounded.fit(lambda q: None)
+    assert rounded.fit(SimpleNamespace(check_path=lambda q: None))
     touched = []
 
     def near_the_first_corner(q):
-        touched.append(np.abs(q - points[1]).max(axis=1).min())
-        return None if touched[-1] < 0.02 else float(np.abs(q - points[1]).max(axis=1).argmin())
+        away = np.abs(q - points[1]).max(axis=1)
+        touched.append(away.min())
+        return None if touched[-1] < 0.02 else SimpleNamespace(sample=float(away.argmin()))
 
-    assert rounded.fit(near_the_first_corner)
+    assert rounded.fit(SimpleNamespace(check_path=near_the_first_corner))
     assert touched[0] > touched[-1]
