@@ -65,7 +65,7 @@ def test_a_parameter_of_another_gripper_is_refused_with_its_owners(kind, name, o
         ('math:Gripper', "no attribute 'Gripper'"),
         ('math:pi', 'must be a class derived from Gripper'),
         (':', 'Empty module name'),
-        ('ur5_pick_place.task.grippers.base:Gripper', 'lacks await_empty'),
+        ('ur5_pick_place.task.grippers.base:Gripper', 'lacks begin_closing'),
     ],
 )
 def test_an_unknown_gripper_is_refused_by_name(name, said):

@@ -191,9 +191,6 @@ class ActionGripper(Gripper):
                 '~/open_gripper'
             )
 
-    def await_empty(self) -> Steps[None]:
-        yield from self.expect_no_part()
-
     def part_signal(self, seen: Observation) -> bool | None:
         """Return what the gripper's joint shows, else what the last goal has proved."""
         view, s = seen.gripper, self.settings

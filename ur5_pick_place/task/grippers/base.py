@@ -88,9 +88,10 @@ class Gripper(ABC):
 
         """
 
-    @abstractmethod
     def await_fingers(self) -> Steps[None]:
-        """Wait until the gripper has opened or closed."""
+        """Wait until the gripper has opened or closed, which `fingers_done_at` tells."""
+        while (yield None).t < self.fingers_done_at:
+            pass
 
     @abstractmethod
     def expect_part(self) -> Steps[None]:
@@ -106,9 +107,9 @@ class Gripper(ABC):
     def expect_no_part(self) -> Steps[None]:
         """Wait until the gripper is known to hold no part; errors as `expect_part`."""
 
-    @abstractmethod
     def await_empty(self) -> Steps[None]:
         """Wait until the signal of the open, empty gripper is stable; raise if it shows a part."""
+        yield from self.expect_no_part()
 
     @abstractmethod
     def part_signal(self, seen: Observation) -> bool | None:
