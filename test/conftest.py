@@ -4,6 +4,7 @@
 import os
 import signal
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,11 @@ import pytest
 
 if TYPE_CHECKING:
     from planner_client import PlannerClient
+
+# Without ROS 2 or the page's library the tests that need them are left out.
+collect_ignore_glob = [] if find_spec('rclpy') else ['messages/*', 'nodes/*', 'system/*']
+if not find_spec('viser'):
+    collect_ignore_glob.append('*/test_cockpit*')
 
 # A shell starts a job in its background with Ctrl-C ignored, nohup one with SIGHUP ignored, and so
 # would be every process that a test starts to interrupt it.

@@ -15,10 +15,6 @@ from pathlib import Path
 import numpy as np
 import pace
 import pytest
-
-pytest.importorskip('rclpy')
-pytest.importorskip('mujoco')
-
 from cells import running_cell
 from rclpy.node import Node
 from sensor_msgs.msg import JointState

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pace
 import pytest
-
-pytest.importorskip('viser')
-
 import viser
 from browser import CHROMIUM, chromium, pixel_of
 

@@ -14,9 +14,6 @@ from types import SimpleNamespace
 import numpy as np
 import pace
 import pytest
-
-pytest.importorskip('viser')
-
 from browser import CHROMIUM, Browser, chromium, pixel_of
 from task_client import TaskClient
 

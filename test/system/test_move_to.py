@@ -11,23 +11,21 @@ from typing import Any
 
 import pace
 import pytest
+import rclpy
+from geometry_msgs.msg import PoseStamped
+from moveit_msgs.action import ExecuteTrajectory
+from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.srv import GetMotionPlan, GetPositionFK
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.context import Context
+from rclpy.executors import MultiThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectoryPoint
 
-rclpy = pytest.importorskip('rclpy')
-
-from geometry_msgs.msg import PoseStamped  # noqa: E402
-from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
-from moveit_msgs.msg import MoveItErrorCodes  # noqa: E402
-from moveit_msgs.srv import GetMotionPlan, GetPositionFK  # noqa: E402
-from rclpy.action import ActionServer, CancelResponse, GoalResponse  # noqa: E402
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
-from rclpy.context import Context  # noqa: E402
-from rclpy.executors import MultiThreadedExecutor  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from rclpy.signals import SignalHandlerOptions  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-from trajectory_msgs.msg import JointTrajectoryPoint  # noqa: E402
-
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
 pytestmark = pytest.mark.nodes
 SUCCESS = MoveItErrorCodes(val=MoveItErrorCodes.SUCCESS)

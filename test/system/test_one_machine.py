@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from cable import MACHINES, Cable, Link, why_not
 
-pytest.importorskip('rclpy')
-
 MISSING = why_not()
 pytestmark = [
     pytest.mark.drill,

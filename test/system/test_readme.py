@@ -5,17 +5,14 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pytest
+import rclpy
 import yaml
+from moveit_msgs.srv import GetPositionIK
+from rclpy.executors import SingleThreadedExecutor
 
-rclpy = pytest.importorskip('rclpy')
-
-from moveit_msgs.srv import GetPositionIK  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-
-from ur5_pick_place.kinematics import JOINT_NAMES, forward, load_model  # noqa: E402
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import pose_to_matrix  # noqa: E402
+from ur5_pick_place.kinematics import JOINT_NAMES, forward, load_model
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
 
 README = (Path(__file__).parents[2] / 'README.md').read_text(encoding='utf-8')
 CALL = re.compile(r'^ros2 service call (/\S+) (moveit_msgs/srv/\S+) "(\{.*\})"$', re.MULTILINE)

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 from cable import why_not
 
-pytest.importorskip('rclpy')
-
 MISSING = why_not()
 pytestmark = [
     pytest.mark.drill,

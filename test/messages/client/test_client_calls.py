@@ -11,9 +11,6 @@ from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from fake_link import FakeLink, event, joints
 from fake_link import cell as cell
 from fake_link import link as link

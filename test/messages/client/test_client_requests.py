@@ -7,9 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from fake_link import event, joints
 from moveit_msgs.msg import MoveItErrorCodes
 from rcl_interfaces.msg import Log

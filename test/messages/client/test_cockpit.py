@@ -8,9 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('viser')
-
 import trimesh
 
 from ur5_pick_place.cockpit.actions import (

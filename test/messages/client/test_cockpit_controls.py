@@ -6,10 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-pytest.importorskip('msgspec')
-pytest.importorskip('viser')
-
 from guarded_page import DRAG, HANDLE, browser, click_arrives, packed
 from guarded_page import page as page
 

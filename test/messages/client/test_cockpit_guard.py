@@ -9,17 +9,14 @@ from http.client import HTTPConnection
 from types import SimpleNamespace
 
 import pytest
+from guarded_page import CAMERA, DRAG, HANDLE, browser, click_arrives, packed
+from guarded_page import page as page
+from msgspec import msgpack
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-msgpack = pytest.importorskip('msgspec').msgpack
-pytest.importorskip('viser')
-
-from guarded_page import CAMERA, DRAG, HANDLE, browser, click_arrives, packed  # noqa: E402
-from guarded_page import page as page  # noqa: E402
-from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
-
-from ur5_pick_place.cockpit.guard import listen  # noqa: E402
-from ur5_pick_place.cockpit.messages import LARGEST, problem_of  # noqa: E402
-from ur5_pick_place.errors import InvalidInput  # noqa: E402
+from ur5_pick_place.cockpit.guard import listen
+from ur5_pick_place.cockpit.messages import LARGEST, problem_of
+from ur5_pick_place.errors import InvalidInput
 
 
 def get(page: SimpleNamespace, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:

@@ -5,11 +5,8 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-pytest.importorskip('viser')
-
 import numpy as np
+import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from geometry_msgs.msg import PoseStamped

@@ -5,9 +5,6 @@ import contextlib
 import time
 
 import numpy as np
-import pytest
-
-pytest.importorskip('rclpy')
 
 from ur5_pick_place.demo.cycle_run import CycleRun
 from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET

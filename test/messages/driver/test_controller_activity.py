@@ -4,25 +4,22 @@
 from collections.abc import Callable
 
 import pytest
+from fake_manager import FakeManager, Graph
+from fake_manager import graph as graph
+from rclpy.node import Node
+from rclpy.task import Future
+from std_msgs.msg import Bool
+from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 
-rclpy = pytest.importorskip('rclpy')
-
-from fake_manager import FakeManager, Graph  # noqa: E402
-from fake_manager import graph as graph  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from rclpy.task import Future  # noqa: E402
-from std_msgs.msg import Bool  # noqa: E402
-from ur_dashboard_msgs.msg import RobotMode, SafetyMode  # noqa: E402
-
-from ur5_pick_place.control.robot_status import RobotStatus, mode_fault  # noqa: E402
-from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes.driver import driver_link  # noqa: E402
-from ur5_pick_place.nodes.driver.controller_manager import (  # noqa: E402
+from ur5_pick_place.control.robot_status import RobotStatus, mode_fault
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.nodes.driver import driver_link
+from ur5_pick_place.nodes.driver.controller_manager import (
     ControllerActivity,
     ControllerManager,
 )
-from ur5_pick_place.nodes.driver.driver_link import DriverLink  # noqa: E402
-from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
+from ur5_pick_place.nodes.driver.driver_link import DriverLink
+from ur5_pick_place.nodes.ros.qos import LATCHED
 
 OURS = 'scaled_joint_trajectory_controller'
 IO = 'io_and_status_controller'

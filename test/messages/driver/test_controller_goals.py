@@ -5,22 +5,19 @@ import time
 from unittest.mock import Mock
 
 import pytest
+from action_msgs.msg import GoalStatus, GoalStatusArray
+from action_msgs.srv import CancelGoal
+from fake_manager import FakeManager, Graph
+from fake_manager import graph as graph
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.task import Future
 
-rclpy = pytest.importorskip('rclpy')
-
-from action_msgs.msg import GoalStatus, GoalStatusArray  # noqa: E402
-from action_msgs.srv import CancelGoal  # noqa: E402
-from fake_manager import FakeManager, Graph  # noqa: E402
-from fake_manager import graph as graph  # noqa: E402
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
-from rclpy.task import Future  # noqa: E402
-
-from ur5_pick_place.control.controller import StopProgress  # noqa: E402
-from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes.driver import controller_goals  # noqa: E402
-from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals  # noqa: E402
-from ur5_pick_place.nodes.driver.controller_manager import ControllerManager  # noqa: E402
-from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
+from ur5_pick_place.control.controller import StopProgress
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.nodes.driver import controller_goals
+from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
+from ur5_pick_place.nodes.ros.qos import LATCHED
 
 OURS, OTHER = 'scaled_joint_trajectory_controller', 'forward_velocity_controller'
 SWITCHING = 1.5  # [s] after a switch in which nothing more is switched

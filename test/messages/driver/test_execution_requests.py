@@ -5,9 +5,6 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-
-pytest.importorskip('rclpy')
-
 from moveit_msgs.msg import MoveItErrorCodes
 from stop_cell import Cell, turn
 

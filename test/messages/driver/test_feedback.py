@@ -5,9 +5,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from control_msgs.action import FollowJointTrajectory
 from stop_cell import turn
 

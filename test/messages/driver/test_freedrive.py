@@ -5,20 +5,17 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
+from fake_manager import FakeManager, Graph
+from fake_manager import graph as graph
+from rclpy.task import Future
+from std_msgs.msg import Bool
 
-rclpy = pytest.importorskip('rclpy')
-
-from fake_manager import FakeManager, Graph  # noqa: E402
-from fake_manager import graph as graph  # noqa: E402
-from rclpy.task import Future  # noqa: E402
-from std_msgs.msg import Bool  # noqa: E402
-
-from ur5_pick_place.errors import ExecutionError  # noqa: E402
-from ur5_pick_place.nodes.driver.controller_manager import ControllerManager  # noqa: E402
-from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING  # noqa: E402
-from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests  # noqa: E402
-from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
-from ur5_pick_place.outcome import DONE, Outcome  # noqa: E402
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
+from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING
+from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
+from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.outcome import DONE, Outcome
 
 OURS, FREEDRIVE = 'scaled_joint_trajectory_controller', 'freedrive_mode_controller'
 BOTH = (OURS, FREEDRIVE)

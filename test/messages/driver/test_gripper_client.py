@@ -8,26 +8,24 @@ import time
 from types import SimpleNamespace
 
 import pytest
+import rclpy
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
 
-rclpy = pytest.importorskip('rclpy')
-
-from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from rclpy.serialization import serialize_message  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-
-from ur5_pick_place.errors import InvalidInput  # noqa: E402
-from ur5_pick_place.nodes.driver.gripper_client import GripperClient, position_in  # noqa: E402
-from ur5_pick_place.nodes.pick_place.gripper_choice import chosen_gripper  # noqa: E402
-from ur5_pick_place.nodes.ros.distro import TakenMessage  # noqa: E402
-from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
-from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
-from ur5_pick_place.outcome import DONE  # noqa: E402
-from ur5_pick_place.sim.gripper_server import GripperFault, GripperServer  # noqa: E402
-from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL  # noqa: E402
-from ur5_pick_place.sim.physics.hand import OPEN_GAP  # noqa: E402
-from ur5_pick_place.task.grippers.action import ActionSettings  # noqa: E402
-from ur5_pick_place.task.job import MoveGripper  # noqa: E402
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.driver.gripper_client import GripperClient, position_in
+from ur5_pick_place.nodes.pick_place.gripper_choice import chosen_gripper
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
+from ur5_pick_place.nodes.sim.gripper import GripperActions
+from ur5_pick_place.outcome import DONE
+from ur5_pick_place.sim.gripper_server import GripperFault, GripperServer
+from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL
+from ur5_pick_place.sim.physics.hand import OPEN_GAP
+from ur5_pick_place.task.grippers.action import ActionSettings
+from ur5_pick_place.task.job import MoveGripper
 
 CLOSE, OPEN = MoveGripper(0.8, 50.0, 1.0), MoveGripper(0.0, 50.0, 1.0)
 STEP = 0.002  # [m] of the fingers in a tick; slow, as a busy PC takes 15 ticks for a cancel

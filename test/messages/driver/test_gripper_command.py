@@ -7,9 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from control_msgs.action import GripperCommand
 
 from ur5_pick_place.nodes.pick_place import gripper_command

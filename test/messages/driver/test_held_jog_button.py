@@ -77,7 +77,6 @@ class HeldButton:
 def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they_can(
     monkeypatch, cause, state
 ):
-    pytest.importorskip('rclpy')
     button = HeldButton(monkeypatch)
     if state == 'running':
         button.jogging.task_state = state
@@ -97,7 +96,6 @@ def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they
 
 
 def test_zeros_that_cannot_be_read_do_not_keep_another_sender_from_jogging(monkeypatch):
-    pytest.importorskip('rclpy')
     button = HeldButton(monkeypatch)
     from geometry_msgs.msg import TwistStamped
     from rclpy.serialization import serialize_message

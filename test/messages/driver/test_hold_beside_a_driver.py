@@ -5,18 +5,15 @@ import time
 from types import SimpleNamespace
 
 import numpy as np
-import pytest
+import rclpy
+from trajectory_msgs.msg import JointTrajectory
 
-rclpy = pytest.importorskip('rclpy')
-
-from trajectory_msgs.msg import JointTrajectory  # noqa: E402
-
-from ur5_pick_place.control.motion_monitor import TrackingSettings  # noqa: E402
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
-from ur5_pick_place.kinematics.model import CYCLE  # noqa: E402
-from ur5_pick_place.nodes.driver.controller_manager import ControllerManager  # noqa: E402
-from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController  # noqa: E402
-from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
+from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
+from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController
+from ur5_pick_place.nodes.ros.executor import SerialNode
 
 CONTROLLER = 'scaled_joint_trajectory_controller'
 

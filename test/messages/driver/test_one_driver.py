@@ -5,15 +5,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
+import rclpy
+from controller_manager_msgs.srv import SwitchController
+from rclpy.node import Node
+from ur_msgs.srv import SetIO
 
-rclpy = pytest.importorskip('rclpy')
-
-from controller_manager_msgs.srv import SwitchController  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from ur_msgs.srv import SetIO  # noqa: E402
-
-from ur5_pick_place.nodes.driver import one_driver  # noqa: E402
-from ur5_pick_place.nodes.driver.one_driver import OneDriver  # noqa: E402
+from ur5_pick_place.nodes.driver import one_driver
+from ur5_pick_place.nodes.driver.one_driver import OneDriver
 
 SERVICE = 'io_and_status_controller/set_io'
 

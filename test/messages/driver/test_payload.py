@@ -124,7 +124,6 @@ def inertia_of(request):
 
 @pytest.mark.parametrize('form', FORMS)
 def test_each_form_says_all_that_it_can(form):
-    pytest.importorskip('rclpy')
     from ur5_pick_place.nodes.ros.distro import payload_of, payload_request, takes_inertia
 
     request = payload_request(form, 0.98, CENTRE, INERTIA)
@@ -165,7 +164,6 @@ class Robot:
 @pytest.fixture
 def send(monkeypatch):
     """Return a function: (form, robot) -> replies to two payloads in a row."""
-    pytest.importorskip('rclpy')
     from ur5_pick_place.nodes.driver import robot_io
     from ur5_pick_place.task.job import SetPayload
 
@@ -214,7 +212,6 @@ class Listener(Robot):
 
 @pytest.mark.parametrize('strange', [b'', b'\0\1\0\0' + b'\xff' * 40, bytes(1_000_000)])
 def test_io_states_that_cannot_be_read_hide_no_silent_driver(monkeypatch, strange):
-    pytest.importorskip('rclpy')
     from rclpy.serialization import serialize_message
     from ur_msgs.msg import Digital, IOStates
 

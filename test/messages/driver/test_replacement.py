@@ -5,16 +5,14 @@ import threading
 import time
 
 import pytest
+import rclpy
+from rcl_interfaces.msg import SetParametersResult
+from rclpy.executors import SingleThreadedExecutor
 
-rclpy = pytest.importorskip('rclpy')
-
-from rcl_interfaces.msg import SetParametersResult  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-
-from ur5_pick_place.client.preflight import collect  # noqa: E402
-from ur5_pick_place.nodes.cell.node_list import REMAPPINGS  # noqa: E402
-from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement  # noqa: E402
-from ur5_pick_place.nodes.ros.diagnostics import STREAMS, Diagnostics  # noqa: E402
+from ur5_pick_place.client.preflight import collect
+from ur5_pick_place.nodes.cell.node_list import REMAPPINGS
+from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement
+from ur5_pick_place.nodes.ros.diagnostics import STREAMS, Diagnostics
 
 
 class Bench:

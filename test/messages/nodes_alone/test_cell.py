@@ -3,8 +3,6 @@
 
 import pytest
 
-pytest.importorskip('rclpy')
-
 from ur5_pick_place.demo.configuration import CONFIG
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.node_list import node_list

@@ -6,22 +6,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rclpy
+from driver_client import DriverClient
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from task_client import TARGET, pose
+from tf2_msgs.msg import TFMessage
+from tf2_ros import TransformBroadcaster
+from visualization_msgs.srv import GetInteractiveMarkers
 
-rclpy = pytest.importorskip('rclpy')
-
-from driver_client import DriverClient  # noqa: E402
-from geometry_msgs.msg import PoseStamped, TransformStamped  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-from task_client import TARGET, pose  # noqa: E402
-from tf2_msgs.msg import TFMessage  # noqa: E402
-from tf2_ros import TransformBroadcaster  # noqa: E402
-from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
-
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes.ros.executor import LockedExecutor  # noqa: E402
-from ur5_pick_place.task.places.file import PosesFile  # noqa: E402
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.nodes.ros.executor import LockedExecutor
+from ur5_pick_place.task.places.file import PosesFile
 
 CONFIG = Path(__file__).parents[3] / 'config'
 PLACES = 'places: {home: , part: {from_frame: part_0}, target: , tray: }\n'

@@ -14,9 +14,6 @@ from typing import BinaryIO
 import numpy as np
 import pytest
 import yaml
-
-pytest.importorskip('rclpy')
-
 from rclpy.serialization import serialize_message
 from recordings import CONTROLLER
 

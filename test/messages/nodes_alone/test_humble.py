@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip('rclpy')
-
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.driver import controller_goals
 from ur5_pick_place.nodes.driver.controller_goals import check_method

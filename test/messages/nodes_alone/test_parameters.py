@@ -11,25 +11,24 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
+import rclpy
 import yaml
 from calibration_files import SHIPPED, write
 
-rclpy = pytest.importorskip('rclpy')
-
-from ur5_pick_place.commands import ik  # noqa: E402
-from ur5_pick_place.config_files import read_parameters  # noqa: E402
-from ur5_pick_place.errors import InvalidInput  # noqa: E402
-from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list  # noqa: E402
-from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell  # noqa: E402
-from ur5_pick_place.nodes.ik_service import node as ik_service  # noqa: E402
-from ur5_pick_place.nodes.pick_place import node as pick_place  # noqa: E402
-from ur5_pick_place.nodes.ros import process  # noqa: E402
-from ur5_pick_place.nodes.ros.parameters import declare_settings  # noqa: E402
-from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
-from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner  # noqa: E402
-from ur5_pick_place.settings import Settings, setting  # noqa: E402
-from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS  # noqa: E402
-from ur5_pick_place.task.places.poses import TaughtPose  # noqa: E402
+from ur5_pick_place.commands import ik
+from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
+from ur5_pick_place.nodes.ik_service import node as ik_service
+from ur5_pick_place.nodes.pick_place import node as pick_place
+from ur5_pick_place.nodes.ros import process
+from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.sim import driver as sim_driver
+from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS
+from ur5_pick_place.task.places.poses import TaughtPose
 
 CONFIG = Path(__file__).parents[3] / 'config'
 FILES = {

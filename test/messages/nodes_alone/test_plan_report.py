@@ -61,7 +61,6 @@ def test_a_report_is_read_as_a_table_and_shows_closed_loops_and_remarks(planner)
 
 
 def test_the_swept_tool_is_drawn_where_its_boxes_are(planner, plan):
-    pytest.importorskip('rclpy')
     from ur5_pick_place.nodes.messages import markers
 
     drawn = markers.cycle(planner.planner, plan, POSES).markers
@@ -77,7 +76,6 @@ def test_the_swept_tool_is_drawn_where_its_boxes_are(planner, plan):
 
 
 def test_the_arm_along_a_plan_is_drawn_from_home_to_the_part_without_repeats(planner, plan):
-    pytest.importorskip('rclpy')
     from ur5_pick_place.nodes.messages import markers
 
     drawn = markers.cycle(planner.planner, plan, POSES).markers

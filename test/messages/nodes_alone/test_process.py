@@ -17,17 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from std_srvs.srv import Trigger
 
-rclpy = pytest.importorskip('rclpy')
-
-from rclpy.context import Context  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-
-from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
-from ur5_pick_place.nodes.ros import process  # noqa: E402
-from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
+from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.nodes.ros import process
+from ur5_pick_place.nodes.ros.executor import SerialNode
 
 CONFIG = Path(__file__).parents[3] / 'config'
 NAME = 'plan'

@@ -3,15 +3,12 @@
 
 from types import SimpleNamespace
 
-import pytest
+import rclpy
+from rclpy.node import Node
+from std_srvs.srv import Trigger
 
-rclpy = pytest.importorskip('rclpy')
-
-from rclpy.node import Node  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-
-from ur5_pick_place.nodes.ros import service_calls  # noqa: E402
-from ur5_pick_place.nodes.ros.service_calls import RepeatedCall  # noqa: E402
+from ur5_pick_place.nodes.ros import service_calls
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 
 def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(

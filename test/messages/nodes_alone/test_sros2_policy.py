@@ -6,9 +6,6 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-
-pytest.importorskip('rclpy')
-
 from callbacks import nodes_alone
 
 CONFIG = Path(__file__).parents[3] / 'config'

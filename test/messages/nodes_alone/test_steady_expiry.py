@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import rclpy
+from control_msgs.action import GripperCommand
+from rclpy import executors
+from rclpy.action import ActionServer
+from rclpy.node import Node
+from rclpy.parameter import Parameter
+from rclpy.time import Time
 
-rclpy = pytest.importorskip('rclpy')
-
-from control_msgs.action import GripperCommand  # noqa: E402
-from rclpy import executors  # noqa: E402
-from rclpy.action import ActionServer  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
-from rclpy.time import Time  # noqa: E402
-
-from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry  # noqa: E402
+from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 
 MESSAGES = 60
 PERIOD = 0.005  # [s]

@@ -6,17 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from callbacks import callbacks_of, nodes_alone
+from moveit_msgs.srv import GetMotionPlan
+from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request
+from obstacle_scenes import down
+from rclpy.serialization import serialize_message
 
-rclpy = pytest.importorskip('rclpy')
-
-from callbacks import callbacks_of, nodes_alone  # noqa: E402
-from moveit_msgs.srv import GetMotionPlan  # noqa: E402
-from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request  # noqa: E402
-from obstacle_scenes import down  # noqa: E402
-from rclpy.serialization import serialize_message  # noqa: E402
-
-from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose  # noqa: E402
+from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 CONFIG = Path(__file__).parents[3] / 'config'
 HERE, THERE = inverse(UR5, np.array([down(0.42, y, 0.1) for y in (-0.28, 0.28)]))[0][

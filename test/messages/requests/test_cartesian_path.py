@@ -9,9 +9,6 @@ from collections.abc import Callable
 import numpy as np
 import pace
 import pytest
-
-pytest.importorskip('rclpy')
-
 from callbacks import check_refused, line
 from callbacks import services as services
 from motion_planners import PICK

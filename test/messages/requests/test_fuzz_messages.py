@@ -15,57 +15,55 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rclpy
+from callbacks import callbacks_of, nodes_alone
 from fuzzing import NUMBERS, TEXT, fuzzed
+from geometry_msgs.msg import Pose
 from hypothesis import given
 from hypothesis import strategies as st
-
-rclpy = pytest.importorskip('rclpy')
-
-from callbacks import callbacks_of, nodes_alone  # noqa: E402
-from geometry_msgs.msg import Pose  # noqa: E402
-from motion_planners import PICK, make_planner, tool_down  # noqa: E402
-from moveit_msgs.msg import (  # noqa: E402
+from motion_planners import PICK, make_planner, tool_down
+from moveit_msgs.msg import (
     AttachedCollisionObject,
     CollisionObject,
     MoveItErrorCodes,
     RobotTrajectory,
 )
-from moveit_msgs.srv import (  # noqa: E402
+from moveit_msgs.srv import (
     GetCartesianPath,
     GetMotionPlan,
     GetPositionFK,
     GetPositionIK,
 )
-from moveit_requests import (  # noqa: E402
+from moveit_requests import (
     box_message,
     ik_request,
     joint_goal,
     line_request,
     motion_request,
 )
-from rclpy.serialization import serialize_message  # noqa: E402
-from rosidl_parser.definition import (  # noqa: E402
+from rclpy.serialization import serialize_message
+from rosidl_parser.definition import (
     AbstractNestedType,
     AbstractString,
     Array,
     BasicType,
     NamespacedType,
 )
-from shape_msgs.msg import SolidPrimitive  # noqa: E402
+from shape_msgs.msg import SolidPrimitive
 
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError  # noqa: E402
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
-from ur5_pick_place.nodes.cell.robot_settings import RobotSettings  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
-from ur5_pick_place.nodes.ros.executor import SerialNode  # noqa: E402
-from ur5_pick_place.nodes.ros.parameters import declare_settings  # noqa: E402
-from ur5_pick_place.nodes.scene.scene_book import SceneBook  # noqa: E402
-from ur5_pick_place.nodes.tf.frames import Frames  # noqa: E402
-from ur5_pick_place.planning.limits import MotionSettings  # noqa: E402
-from ur5_pick_place.planning.planner import MotionPlanner  # noqa: E402
-from ur5_pick_place.planning.scene.scene import MAX_BOXES, Scene  # noqa: E402
-from ur5_pick_place.planning.scene.world import World  # noqa: E402
-from ur5_pick_place.task.grippers.digital import DigitalSettings  # noqa: E402
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings
+from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg
+from ur5_pick_place.nodes.ros.executor import SerialNode
+from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.scene.scene_book import SceneBook
+from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene.scene import MAX_BOXES, Scene
+from ur5_pick_place.planning.scene.world import World
+from ur5_pick_place.task.grippers.digital import DigitalSettings
 
 UR5 = load_model('ur5')
 ALL_AWAY = CollisionObject(operation=CollisionObject.REMOVE)

@@ -5,9 +5,6 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from callbacks import check_refused, plan
 from callbacks import services as services
 from motion_planners import PICK, tool_down

@@ -12,19 +12,16 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-
-from callbacks import callbacks_of, nodes_alone  # noqa: E402
-from geometry_msgs.msg import PoseStamped, Quaternion  # noqa: E402
-from moveit_msgs.msg import (  # noqa: E402
+from callbacks import callbacks_of, nodes_alone
+from geometry_msgs.msg import PoseStamped, Quaternion
+from moveit_msgs.msg import (
     JointConstraint,
     MoveItErrorCodes,
     OrientationConstraint,
     RobotState,
 )
-from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
-from moveit_requests import (  # noqa: E402
+from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from moveit_requests import (
     FOO,
     NONE,
     UR5,
@@ -34,10 +31,10 @@ from moveit_requests import (  # noqa: E402
     ik_request,
     put,
 )
-from rclpy.serialization import serialize_message  # noqa: E402
+from rclpy.serialization import serialize_message
 
-from ur5_pick_place.errors import CollisionCheckUnavailable, InCollision  # noqa: E402
-from ur5_pick_place.kinematics import (  # noqa: E402
+from ur5_pick_place.errors import CollisionCheckUnavailable, InCollision
+from ur5_pick_place.kinematics import (
     BRANCHES,
     HOME,
     JOINT_NAMES,
@@ -45,10 +42,10 @@ from ur5_pick_place.kinematics import (  # noqa: E402
     forward,
     inverse,
 )
-from ur5_pick_place.kinematics.transforms import exp_se3  # noqa: E402
-from ur5_pick_place.nodes.cell.robot_settings import GroupSettings  # noqa: E402
-from ur5_pick_place.nodes.ik_service.requests import IkRequests  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix  # noqa: E402
+from ur5_pick_place.kinematics.transforms import exp_se3
+from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
+from ur5_pick_place.nodes.ik_service.requests import IkRequests
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
 
 
 @pytest.fixture(scope='module', params=[()])

@@ -7,9 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from calibration_files import SHIPPED, write
 from geometry_msgs.msg import TransformStamped
 from ik_client import Client, client_of_node, joints_of

@@ -4,10 +4,6 @@
 import subprocess
 import sys
 
-import pytest
-
-pytest.importorskip('rclpy')
-
 # Runs in a process of its own, in which the heavy libraries cannot be imported.
 SCRIPT = """
 import sys

@@ -13,9 +13,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from callbacks import check_refused, line, plan
 from callbacks import services as services
 from conftest import assert_transforms_close

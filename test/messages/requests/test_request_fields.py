@@ -11,9 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from callbacks import line, plan
 from conftest import assert_transforms_close
 from motion_planners import PICK, tool_down

@@ -7,9 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-
-pytest.importorskip('rclpy')
-
 from callbacks import line, plan
 from geometry_msgs.msg import Point, Pose, Quaternion
 from motion_planners import PICK

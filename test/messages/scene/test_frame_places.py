@@ -6,8 +6,6 @@ import math
 import numpy as np
 import pytest
 
-pytest.importorskip('rclpy')
-
 from ur5_pick_place.errors import InvalidInput, UnknownFrame
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, make_transform
 from ur5_pick_place.nodes.tf.frame_places import FramePlaces

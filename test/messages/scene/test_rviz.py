@@ -7,18 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from driver_client import DriverClient
+from visualization_msgs.msg import Marker, MarkerArray
 
-rclpy = pytest.importorskip('rclpy')
-
-from driver_client import DriverClient  # noqa: E402
-from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
-
-from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
-from ur5_pick_place.nodes.cell.node_list import node_list  # noqa: E402
-from ur5_pick_place.nodes.messages import markers  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import pose_to_matrix  # noqa: E402
-from ur5_pick_place.planning.scene.scene import Box  # noqa: E402
-from ur5_pick_place.planning.scene.scene_file import load_scene  # noqa: E402
+from ur5_pick_place.demo.processes import NodeProcesses
+from ur5_pick_place.nodes.cell.node_list import node_list
+from ur5_pick_place.nodes.messages import markers
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
+from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.planning.scene.scene_file import load_scene
 
 REPO = Path(__file__).resolve().parents[3]
 CONFIG = REPO / 'config'

@@ -5,9 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from geometry_msgs.msg import Point, Pose
 from moveit_msgs.msg import (
     AttachedCollisionObject,

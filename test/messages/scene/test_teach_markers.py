@@ -10,23 +10,21 @@ import time
 
 import numpy as np
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-
-from geometry_msgs.msg import Pose  # noqa: E402
-from rclpy.context import Context  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from visualization_msgs.msg import (  # noqa: E402
+import rclpy
+from geometry_msgs.msg import Pose
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from visualization_msgs.msg import (
     InteractiveMarkerControl,
     InteractiveMarkerFeedback,
     InteractiveMarkerUpdate,
     Marker,
 )
-from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
+from visualization_msgs.srv import GetInteractiveMarkers
 
-from ur5_pick_place.kinematics.transforms import make_transform  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix  # noqa: E402
-from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers  # noqa: E402
+from ur5_pick_place.kinematics.transforms import make_transform
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
+from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers
 
 TOPIC = '/cell/pick_place/teach_markers'
 START = make_transform(np.diag([1.0, -1.0, -1.0]), [0.4, -0.1, 0.02])

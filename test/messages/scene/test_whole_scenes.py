@@ -5,9 +5,6 @@ from array import array
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from geometry_msgs.msg import TransformStamped
 from moveit_msgs.msg import (
     AllowedCollisionEntry,

@@ -11,9 +11,6 @@ import signal
 import numpy as np
 import pace
 import pytest
-
-pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
-
 from control_msgs.msg import JointTrajectoryControllerState
 from control_msgs.srv import QueryTrajectoryState
 from controller_manager_msgs.srv import ListControllers

@@ -7,9 +7,6 @@ import time
 import numpy as np
 import pace
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import nodes_cell
 from driver_client import SCALED
 from lone_driver import FREEDRIVE

@@ -3,17 +3,14 @@
 
 import re
 
-import pytest
-from task_client import START, TARGET, TaskClient
-
-pytest.importorskip('rclpy')
-
 import pace
+import pytest
 from cells import running_cell
 from control_msgs.action import GripperCommand
 from rclpy.action import ActionClient
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool
+from task_client import START, TARGET, TaskClient
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 

@@ -13,9 +13,6 @@ import time
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import running_cell
 from control_msgs.msg import JointJog, JointTrajectoryControllerState
 from driver_client import SCALED

@@ -3,11 +3,6 @@
 
 import numpy as np
 import pytest
-
-from ur5_pick_place.kinematics.model import CYCLE
-
-pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
-
 from driver_client import IO, SCALED, goal, rest
 from lone_driver import THERE
 from lone_driver import driver as driver
@@ -16,6 +11,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
 
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.faults import FAULTS, LATENCY
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]

@@ -12,29 +12,26 @@ import re
 
 import numpy as np
 import pytest
+from cells import CONFIG, running_cell
+from control_msgs.action import GripperCommand
+from controller_manager_msgs.srv import ListControllers
+from driver_client import IO, LATCHED
+from geometry_msgs.msg import PoseStamped
+from moveit_msgs.msg import CollisionObject, PlanningScene
+from moveit_msgs.srv import ApplyPlanningScene
+from planner_client import box
+from rclpy.action import ActionClient
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+from task_client import START, TARGET, TaskClient, pose
+from ur_msgs.msg import IOStates
+from visualization_msgs.msg import MarkerArray
 
-rclpy = pytest.importorskip('rclpy')
-
-from cells import CONFIG, running_cell  # noqa: E402
-from control_msgs.action import GripperCommand  # noqa: E402
-from controller_manager_msgs.srv import ListControllers  # noqa: E402
-from driver_client import IO, LATCHED  # noqa: E402
-from geometry_msgs.msg import PoseStamped  # noqa: E402
-from moveit_msgs.msg import CollisionObject, PlanningScene  # noqa: E402
-from moveit_msgs.srv import ApplyPlanningScene  # noqa: E402
-from planner_client import box  # noqa: E402
-from rclpy.action import ActionClient  # noqa: E402
-from rclpy.qos import qos_profile_sensor_data  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_srvs.srv import SetBool, Trigger  # noqa: E402
-from task_client import START, TARGET, TaskClient, pose  # noqa: E402
-from ur_msgs.msg import IOStates  # noqa: E402
-from visualization_msgs.msg import MarkerArray  # noqa: E402
-
-from ur5_pick_place.client.preflight import collect  # noqa: E402
-from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
-from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes.cell.node_list import node_list  # noqa: E402
+from ur5_pick_place.client.preflight import collect
+from ur5_pick_place.demo.processes import NodeProcesses
+from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES
+from ur5_pick_place.nodes.cell.node_list import node_list
 
 pytestmark = pytest.mark.nodes
 

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-
-from cells import running_cell  # noqa: E402
-from task_client import START, TARGET, TaskClient  # noqa: E402
-from tf2_msgs.msg import TFMessage  # noqa: E402
-from ur_msgs.srv import SetIO  # noqa: E402
+from cells import running_cell
+from task_client import START, TARGET, TaskClient
+from tf2_msgs.msg import TFMessage
+from ur_msgs.srv import SetIO
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 

@@ -9,17 +9,13 @@ from pathlib import Path
 import numpy as np
 import pace
 import pytest
+from cells import CONFIG
+from std_srvs.srv import Trigger
 
-rclpy = pytest.importorskip('rclpy')
-pytest.importorskip('mcap_ros2')
-
-from cells import CONFIG  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-
-from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
-from ur5_pick_place.nodes.cell.node_list import node_list  # noqa: E402
-from ur5_pick_place.report import command as report  # noqa: E402
-from ur5_pick_place.report.recording import read_recording  # noqa: E402
+from ur5_pick_place.demo.processes import NodeProcesses
+from ur5_pick_place.nodes.cell.node_list import node_list
+from ur5_pick_place.report import command as report
+from ur5_pick_place.report.recording import read_recording
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 LARGE = 2**20

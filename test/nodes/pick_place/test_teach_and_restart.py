@@ -7,9 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import running_cell
 from rcl_interfaces.srv import GetParameters
 from task_client import START, TARGET, TaskClient

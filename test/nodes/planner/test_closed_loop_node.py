@@ -10,10 +10,7 @@ or at a fault, after which nothing is sent that moves the arm.
 
 import numpy as np
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-
-from planner_client import (  # noqa: E402
+from planner_client import (
     CODE,
     MODEL,
     T_BASE_LINK_BASE,
@@ -22,7 +19,7 @@ from planner_client import (  # noqa: E402
     pose_goal,
 )
 
-from ur5_pick_place.kinematics import HOME, forward  # noqa: E402
+from ur5_pick_place.kinematics import HOME, forward
 
 pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 METHODS = {'resolved_rate': 'RESOLVED_RATE', 'gradient': 'JACOBIAN_TRANSPOSE'}

@@ -14,19 +14,16 @@ import sys
 import time
 
 import numpy as np
+import pace
 import pytest
+from control_msgs.msg import JointJog
+from driver_client import SCALED
+from geometry_msgs.msg import TwistStamped
+from moveit_msgs.action import ExecuteTrajectory
+from planner_client import CODE, MODEL, T_BASE_LINK_BASE, joints
+from rcl_interfaces.msg import Log
 
-rclpy = pytest.importorskip('rclpy')
-
-import pace  # noqa: E402
-from control_msgs.msg import JointJog  # noqa: E402
-from driver_client import SCALED  # noqa: E402
-from geometry_msgs.msg import TwistStamped  # noqa: E402
-from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
-from planner_client import CODE, MODEL, T_BASE_LINK_BASE, joints  # noqa: E402
-from rcl_interfaces.msg import Log  # noqa: E402
-
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward  # noqa: E402
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 
 pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home', 'quiet')]
 TWIST, JOINTS = 'trajectory_planner/delta_twist_cmds', 'trajectory_planner/delta_joint_cmds'

@@ -10,15 +10,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-
-from arm_over_table import box_at  # noqa: E402
-from cells import running_cell  # noqa: E402
-from closed_loop_cell import PLANNER, TCP  # noqa: E402
-from geometry_msgs.msg import TwistStamped  # noqa: E402
-from moveit_msgs.msg import CollisionObject  # noqa: E402
-from planner_client import (  # noqa: E402
+from arm_over_table import box_at
+from cells import running_cell
+from closed_loop_cell import PLANNER, TCP
+from geometry_msgs.msg import TwistStamped
+from moveit_msgs.msg import CollisionObject
+from planner_client import (
     CODE,
     MODEL,
     T_BASE_LINK_BASE,
@@ -26,9 +23,9 @@ from planner_client import (  # noqa: E402
     box,
     pose_goal,
 )
-from rcl_interfaces.msg import Log  # noqa: E402
+from rcl_interfaces.msg import Log
 
-from ur5_pick_place.kinematics import JOINT_NAMES, forward  # noqa: E402
+from ur5_pick_place.kinematics import JOINT_NAMES, forward
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 SIZE = 0.02  # [m]

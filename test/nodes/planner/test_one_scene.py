@@ -15,29 +15,27 @@ from pathlib import Path
 import numpy as np
 import pace
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-
-from cells import running_cell, sim_nodes  # noqa: E402
-from geometry_msgs.msg import Point  # noqa: E402
-from moveit_msgs.msg import (  # noqa: E402
+import rclpy
+from cells import running_cell, sim_nodes
+from geometry_msgs.msg import Point
+from moveit_msgs.msg import (
     AllowedCollisionEntry,
     AttachedCollisionObject,
     CollisionObject,
     MoveItErrorCodes,
     PlanningScene,
 )
-from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK  # noqa: E402
-from planner_client import PlannerClient, box, joints, tool_down  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data  # noqa: E402
-from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
-from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
+from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK
+from planner_client import PlannerClient, box, joints, tool_down
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from rclpy.serialization import deserialize_message, serialize_message
+from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive
+from std_srvs.srv import Trigger
 
-from ur5_pick_place.demo.processes import NodeProcesses  # noqa: E402
-from ur5_pick_place.kinematics import HOME  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose  # noqa: E402
-from ur5_pick_place.planning.scene.world import OWN_PART  # noqa: E402
+from ur5_pick_place.demo.processes import NodeProcesses
+from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
+from ur5_pick_place.planning.scene.world import OWN_PART
 
 pytestmark = pytest.mark.nodes
 CODE = MoveItErrorCodes

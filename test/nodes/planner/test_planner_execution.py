@@ -13,9 +13,6 @@ import sys
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
 from moveit_client import wanted_joints, wanted_pose

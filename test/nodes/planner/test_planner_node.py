@@ -12,9 +12,6 @@ import sys
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import CONFIG
 from moveit_msgs.action import MoveGroup
 from planner_client import (

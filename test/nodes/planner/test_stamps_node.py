@@ -3,20 +3,17 @@
 
 import numpy as np
 import pytest
+from cells import NodesCell, execute, nodes_cell
+from cycle_poses import MODEL
+from geometry_msgs.msg import TransformStamped
+from moveit_msgs.srv import GetPlanningScene
+from moveit_requests import box_message
+from task_client import START, pose
+from tf2_ros import StaticTransformBroadcaster
 
-rclpy = pytest.importorskip('rclpy')
-
-from cells import NodesCell, execute, nodes_cell  # noqa: E402
-from cycle_poses import MODEL  # noqa: E402
-from geometry_msgs.msg import TransformStamped  # noqa: E402
-from moveit_msgs.srv import GetPlanningScene  # noqa: E402
-from moveit_requests import box_message  # noqa: E402
-from task_client import START, pose  # noqa: E402
-from tf2_ros import StaticTransformBroadcaster  # noqa: E402
-
-from ur5_pick_place.kinematics import forward  # noqa: E402
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK  # noqa: E402
-from ur5_pick_place.nodes.messages.conversions import (  # noqa: E402
+from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
+from ur5_pick_place.nodes.messages.conversions import (
     matrix_to_pose,
     matrix_to_transform,
     pose_to_matrix,

@@ -2,9 +2,6 @@
 """Planner or task node killed while the part is carried: the other stops the arm and says why."""
 
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import nodes_cell
 from task_client import START
 

@@ -12,25 +12,22 @@ import time
 
 import pace
 import pytest
-
-rclpy = pytest.importorskip('rclpy')
-
-from action_msgs.msg import GoalStatusArray  # noqa: E402
-from cells import running_cell  # noqa: E402
-from driver_client import SCALED  # noqa: E402
-from geometry_msgs.msg import PoseStamped  # noqa: E402
-from moveit_msgs.msg import CollisionObject, PlanningScene  # noqa: E402
-from moveit_msgs.srv import ApplyPlanningScene  # noqa: E402
-from rcl_interfaces.srv import SetParameters  # noqa: E402
-from rclpy.parameter import Parameter  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
-from rosgraph_msgs.msg import Clock  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-from task_client import TaskClient  # noqa: E402
-from tf2_msgs.msg import TFMessage  # noqa: E402
-from ur_msgs.msg import IOStates  # noqa: E402
+from action_msgs.msg import GoalStatusArray
+from cells import running_cell
+from driver_client import SCALED
+from geometry_msgs.msg import PoseStamped
+from moveit_msgs.msg import CollisionObject, PlanningScene
+from moveit_msgs.srv import ApplyPlanningScene
+from rcl_interfaces.srv import SetParameters
+from rclpy.parameter import Parameter
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+from task_client import TaskClient
+from tf2_msgs.msg import TFMessage
+from ur_msgs.msg import IOStates
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 SLOW_TO_PLAN = {'/**/pick_place': {'method': 'gradient'}}

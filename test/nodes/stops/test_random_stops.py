@@ -10,9 +10,6 @@ import os
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import nodes_cell
 from std_srvs.srv import Trigger
 from task_client import START

@@ -12,9 +12,6 @@ import time
 import numpy as np
 import pace
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import TURNED, execute, nodes_cell
 from driver_client import SCALED, goal, rest
 from geometry_msgs.msg import Point, Pose

@@ -9,9 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-
 from cells import execute, nodes_cell
 from std_srvs.srv import Trigger
 
