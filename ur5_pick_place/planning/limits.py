@@ -11,7 +11,6 @@ from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
-ELBOW = 2  # DH frame whose origin is the elbow's centre
 _TWO_TURNS = 4.0 * np.pi  # [rad]
 _OUTSIDE = 0.01  # [rad] by which a start may be outside the joint limits
 _FITTED = 1e-4  # [rad]

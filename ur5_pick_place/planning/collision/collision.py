@@ -26,7 +26,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.collision.bodies import attached_name
 from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry
-from ur5_pick_place.planning.scene.scene import RESERVED_NAMES, Scene
+from ur5_pick_place.planning.scene.scene import Scene
 
 # An allowed pair may touch: a placed part is pressed down by errors of teaching and sag.
 TOUCH_DEPTH = 0.003  # [m]
@@ -88,7 +88,7 @@ class CollisionModel:
         For instance ('part', 'table') while the part is lifted or placed.
 
         """
-        wanted = {frozenset(self._check_names(pair)) for pair in pairs}
+        wanted = set(map(frozenset, pairs))
         allowed = self._allowed | np.array(
             [frozenset(pair) in wanted for pair in self._geometry.pairs], dtype=bool
         )
@@ -221,19 +221,6 @@ class CollisionModel:
             margin = float(self._margins[pair])
             found.append(Contact(*self._geometry.pairs[pair], distance, margin, position))
         return sorted(found, key=lambda contact: contact.distance - contact.margin)
-
-    def _check_names(self, pair: tuple[str, str]) -> tuple[str, str]:
-        tool = [shape.name for shape in self.scene.tool.shapes]
-        known = (
-            *RESERVED_NAMES,
-            *tool,
-            *(box.name for box in self.scene.boxes),
-            *(attached_name(id) for id in self.scene.world.attached),
-        )
-        for name in pair:
-            if name not in known:
-                raise InvalidInput(f'no body is called {name!r}; there are: {", ".join(known)}')
-        return pair
 
 
 def collision_model(model: Model, scene: Scene) -> CollisionModel:

@@ -8,7 +8,6 @@ import pytest
 from arm_over_table import HALF_CUBE, box_at, elbow_up_at
 from solids import SCENE, UR5
 
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, load_model
 from ur5_pick_place.planning.collision.collision import TOUCH_DEPTH, CollisionModel
 
@@ -77,11 +76,6 @@ def test_an_allowed_pair_may_touch_but_not_be_pushed_through():
     assert (contact.body_a, contact.body_b) == ('part', 'table')
     assert str(contact).startswith('part is 4.0 mm inside table')
     assert lifting.distance(elbow_up_at(0.45, -0.2, HALF_CUBE))[1] != ('part', 'table')
-
-
-def test_a_pair_that_does_not_exist_cannot_be_allowed():
-    with pytest.raises(InvalidInput, match="no body is called 'tabel'; there are: base, shoulder"):
-        CollisionModel(UR5, SCENE).allowing([('part', 'tabel')])
 
 
 def test_a_wide_margin_keeps_the_scene_away_but_not_the_arm_from_itself():
