@@ -2,6 +2,7 @@
 """The task node alone, through DDS: the places of its cycle file, one of them a tag's frame."""
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,11 @@ class Around(DriverClient):
             p, frame.transform.rotation.w = frame.transform.translation, 1.0
             (p.x, p.y), p.z = self.tag, 0.0225
             self._tf.sendTransform(frame)
+
+    def run(self, seconds):
+        """Spin for some time of this machine, as another publisher's stamps may be anything."""
+        end = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() > end, wall=seconds + 10.0)
 
     def ask(self, name):
         return self.call(Trigger, f'pick_place/{name}')
