@@ -252,7 +252,7 @@ def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, te
 
 def test_a_pipe_in_place_of_a_parameter_file_keeps_no_node_waiting(refusal, tmp_path):
     os.mkfifo(tmp_path / 'own.yaml')
-    assert 'own.yaml is a folder, a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))
+    assert 'own.yaml is a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))
 
 
 def test_a_parameter_file_that_is_not_there_is_named(refusal):
