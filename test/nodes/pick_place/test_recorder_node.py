@@ -18,7 +18,6 @@ from ur5_pick_place.report import command as report
 from ur5_pick_place.report.recording import read_recording
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]
-LARGE = 2**20
 
 
 class RecorderProcess:
