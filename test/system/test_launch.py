@@ -105,9 +105,10 @@ def test_the_simulated_cell_has_the_scene_file_of_the_planner():
             assert found['scene_file'] == name, spec.executable
 
 
-def test_the_users_parameters_are_read_last():
-    for spec in node_list('real', CONFIG, params_file='/home/someone/cell.yaml'):
-        assert spec.parameter_files[-1] == Path('/home/someone/cell.yaml')
+@pytest.mark.parametrize('folder', ['/home/someone', f'/{"x" * 300}'])  # none may look into it
+def test_the_users_parameters_are_read_last(folder):
+    for spec in node_list('real', CONFIG, params_file=f'{folder}/cell.yaml'):
+        assert spec.parameter_files[-1] == Path(f'{folder}/cell.yaml')
 
 
 def test_cell_and_clients_agree_on_controller_and_prefix():

@@ -2,6 +2,7 @@
 """The nodes of a cell and their parameters: the one list for launch file and demo."""
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -180,7 +181,7 @@ def _own_parameters(
     path: Path, namespace: str, shared: Mapping[str, Parameter]
 ) -> dict[str, Any]:
     """Return the parameters of the user's file for nodes of ours, or refuse it."""
-    if not path.exists():
+    if not os.path.exists(path):
         return {}  # the nodes report it
     space = f'/{namespace.strip("/")}'.rstrip('/')
     own: dict[str, Any] = {}
