@@ -188,11 +188,12 @@ def write_atomically(path: Path, content: bytes, like: Path | None = None) -> No
     """
     Write a file, so that a reader finds the old content or the new one, also after a crash.
 
-    It keeps its mode and owner, or gets those of the file `like`.
+    It keeps its mode and owner, or gets those of the file `like`. A symlink is followed.
 
     Raises `OSError`: it cannot be written; the old file is left.
 
     """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f'{path.name}.new')
     new.unlink(missing_ok=True)  # left over from a crash
