@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Change measured values in a scene file; comments and everything else stay as they are."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,7 +41,7 @@ def write_tcp(path: str | Path, position: Sequence[float]) -> None:
 
 
 def _change(path: Path, keys: Sequence[str], numbers: Sequence[float]) -> None:
-    path = Path(os.path.realpath(user_path(path)))  # a symlink stays one
+    path = user_path(path)
     try:
         content = read_bytes(path)
         scene_from_dict(parse_yaml(content))
