@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,11 +27,7 @@ for ignored, default in _DEFAULTS.items():
         signal.signal(ignored, default)
 
 # A failed assertion of what tests share shows its values, as one of a test does.
-pytest.register_assert_rewrite(
-    'arm_over_table', 'cells', 'driver_client', 'hand', 'ideal_driver', 'ik_client', 'loop_bench',
-    'callbacks', 'obedient_robot', 'planner_client', 'request_callbacks', 'task_client',
-    'trailing_arm',
-)
+pytest.register_assert_rewrite(*(f.stem for f in Path(__file__).parent.glob('support/*/*.py')))
 
 
 def pytest_report_header() -> str:
