@@ -8,10 +8,14 @@ here: the simulation does the same each time.
 
 """
 
+from dataclasses import replace
+
 from measure import Row
 
-from ur5_pick_place.demo.comparison import run_method
-from ur5_pick_place.demo.spots import default_spots
+from ur5_pick_place.demo.comparison import changes_of, run_methods, write_cycle_with_stops
+from ur5_pick_place.demo.configuration import CONFIG
+from ur5_pick_place.demo.options import read_options
+from ur5_pick_place.demo.processes import working_folder
 
 _LAGS = (0.0, 0.015, 0.03)  # [s]; at full speed, a lag of 0.05 s breaks the path tolerance
 _POSE, _PATH = 0.1, 0.6  # [mm]
@@ -19,16 +23,20 @@ _POSE, _PATH = 0.1, 0.6  # [mm]
 
 def measure() -> list[Row]:
     """Run the cycle of the demo by two methods at each lag."""
-    return [row for method in ('ik', 'resolved_rate') for lag in _LAGS for row in _at(method, lag)]
+    return [row for lag in _LAGS for row in _at(lag)]
 
 
-def _at(method: str, lag: float) -> list[Row]:
-    run = run_method(method, *default_spots('ur5'), {'servo_lag': lag})
-    assert not run.failure, run.failure
-    pose = max(move.trace.error(move.T_goal)[0] for move in run.moves)
-    path = max(float(move.deviation.max()) for move in run.moves)
-    what = f'{method}, lag {1e3 * lag:.0f} ms'
-    return [
-        Row(f'{what}, pose', 1e3 * pose, 'mm', goal=_POSE),
-        Row(f'{what}, path', 1e3 * path, 'mm', goal=_PATH),
-    ]
+def _at(lag: float) -> list[Row]:
+    rows = []
+    with working_folder() as work:
+        write_cycle_with_stops(work / 'cycle.yaml')
+        options = read_options(['--cycle', str(work / 'cycle.yaml')], CONFIG)
+        options = replace(options, methods=('ik', 'resolved_rate'))
+        for run in run_methods(options, changes_of(lag=lag), work):
+            assert not run.failure, run.failure
+            pose = max(move.trace.error(move.T_goal)[0] for move in run.moves)
+            path = max(float(move.deviation.max()) for move in run.moves)
+            what = f'{run.method}, lag {1e3 * lag:.0f} ms'
+            rows.append(Row(f'{what}, pose', 1e3 * pose, 'mm', goal=_POSE))
+            rows.append(Row(f'{what}, path', 1e3 * path, 'mm', goal=_PATH))
+    return rows

@@ -2,14 +2,20 @@
 """Processor time of each tick of a closed loop, and of planning the cycle of the demo."""
 
 import multiprocessing
+import sys
+from pathlib import Path
 from time import process_time, thread_time
 
 import numpy as np
 from measure import Row, beside_yardstick
 
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
+
+# The cell in one process of the tests.
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'test'))
+
+from lab.in_process import InProcessCell
 
 _PLANS = 5  # of one process; the first one is cold
 _LONGEST = 200.0  # [s] of robot time for a cycle

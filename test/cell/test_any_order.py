@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from lab.fault_matrix import MUST_STOP, START, TARGET
+from lab.in_process import InProcessCell
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lab.in_process import InProcessCell
 
-from ur5_pick_place.demo import command as demo
+from ur5_pick_place.demo import recorded_run
 from ur5_pick_place.demo.cycle_layout import (
     Attendant,
     layout,
     pattern,
     task_of,
 )
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
@@ -185,7 +185,7 @@ def test_every_cycle_is_laid_out_for_every_type(ur_type, name, cubes):
 def test_the_nodes_of_a_demo_get_cycle_grid_gripper_type_and_wall(tmp_path):
     words = ['--grid', '2 1 1', '--gripper', 'vacuum', '--ur-type', 'ur5e', '--wall', '0.2']
     options = read_options([*words, '--start', '0.5 -0.1 10'], CONFIG)
-    specs = {s.executable: s.parameters for s in demo._nodes('ik', options, CONFIG, tmp_path)}
+    specs = {s.executable: s.parameters for s in recorded_run._nodes('ik', options, tmp_path, {})}
     assert list(specs) == ['sim_driver', 'ik_service', 'trajectory_planner', 'pick_place']
     task, sim = specs['pick_place'], specs['sim_driver']
     assert task['cycle_file'] == str(CONFIG / 'cycle.yaml') and task['target_grid'] == [2, 1, 1]

@@ -10,9 +10,9 @@ the independent arm.
 import numpy as np
 import pytest
 from independent_arm import frames
+from lab.in_process import InProcessCell
 from obedient_robot import robot_payload
 
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from lab.in_process import InProcessCell
 
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.sim.faults import GRIPPER_FAULTS
 from ur5_pick_place.task.job import Carry

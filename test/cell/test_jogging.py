@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from lab.in_process import InProcessCell
 
 from ur5_pick_place.control.loops.jog_velocity import JogVelocity, JointVelocity, ToolVelocity
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import ExecutionError, GateRefusal
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, singularity
 from ur5_pick_place.kinematics.model import CYCLE

@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cycle_poses import ORIGIN, POSES
+from lab.in_process import InProcessCell
 from obedient_robot import ObedientPort, Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.task.cycle.stages import Stage

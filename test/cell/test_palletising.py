@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 import pytest
+from lab.in_process import InProcessCell
 
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.task.cycle.pattern import PatternProgress
 

@@ -20,8 +20,8 @@ from lab.fault_matrix import (
     TARGET,
     run_matrix,
 )
+from lab.in_process import InProcessCell
 
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.sim.faults import FAULTS
 

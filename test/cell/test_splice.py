@@ -9,13 +9,13 @@ The arm is led as under a controller that restarts, and every stop still stops i
 
 import numpy as np
 import pytest
+from lab.in_process import InProcessCell
 from motion_planners import FAST as FAST_LIMITS
 from motion_planners import make_planner
 
 from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.loops.splicing import next_segment
 from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.sim.controllers.controller_manager import SCALED

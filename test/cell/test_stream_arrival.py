@@ -11,12 +11,12 @@ from functools import partial
 
 import numpy as np
 import pytest
+from lab.in_process import InProcessCell
+from lab.in_process_ports import ControllerPort
 
 from ur5_pick_place.control.loops.jog_velocity import JointVelocity
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
-from ur5_pick_place.demo.in_process import InProcessCell
-from ur5_pick_place.demo.in_process_ports import ControllerPort
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import assert_transforms_close
+from lab.in_process import InProcessCell
 
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.spots import SpotChecker, default_spots
 from ur5_pick_place.errors import InvalidInput

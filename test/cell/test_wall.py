@@ -6,15 +6,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from lab.in_process import InProcessCell
 from obstacle_scenes import down
 from scipy.spatial.transform import Rotation
 from solids import UR5
 
 from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.demo.in_process import InProcessCell
+from ur5_pick_place.demo.cycle_layout import write_scene_with_wall
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
-from ur5_pick_place.demo.wall import write_scene_with_wall
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, inverse
 from ur5_pick_place.planning.scene.scene_file import load_scene

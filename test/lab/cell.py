@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from lab.cell_over_dds import NodesCell
-    from ur5_pick_place.demo.in_process import InProcessCell
+    from lab.in_process import InProcessCell
 
 
 # Both do and show the same, in robot time [s]; what cannot be done is a `Ur5PickPlaceError`.

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from lab.cell import Cell, OpenCell, ReusableCell
+from lab.in_process import open_in_process
 from lab.workers import Workers, run_cases
-from ur5_pick_place.demo.in_process import open_in_process
 from ur5_pick_place.demo.spots import DEFAULT_START, Spot, default_spots
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import forward, load_model

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from lab.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
+from lab.in_process import driver_silent
 from lab.options import (
     add_jobs,
     add_nodes,
@@ -18,7 +19,6 @@ from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.records import (
     check_folder,
-    driver_silent,
     keep_record,
 )
 from ur5_pick_place.errors import InvalidInput

@@ -6,8 +6,8 @@ import os
 from functools import partial
 
 from lab.cell import OpenCell
+from lab.in_process import open_in_process
 from lab.workers import Workers, cores
-from ur5_pick_place.demo.in_process import open_in_process
 
 _FACTOR = 2.0  # simulated seconds per second
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from lab.cell import OpenCell, ReusableCell
 from lab.fault_matrix import EXPECTED, Case, CaseResult
+from lab.in_process import driver_silent, open_in_process
 from lab.options import (
     add_jobs,
     add_nodes,
@@ -28,10 +29,8 @@ from lab.workers import Workers, run_cases
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.demo.in_process import open_in_process
 from ur5_pick_place.demo.records import (
     check_folder,
-    driver_silent,
     keep_record,
 )
 from ur5_pick_place.demo.spots import Spot

@@ -7,7 +7,7 @@ import pytest
 
 from lab import faults, soak
 from lab.fault_matrix import START, TARGET, Case
-from ur5_pick_place.demo.in_process import InProcessCell, open_in_process
+from lab.in_process import InProcessCell, open_in_process
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 
 

@@ -6,7 +6,7 @@ import math
 import pytest
 
 from lab.fault_matrix import START, TARGET, Case
-from ur5_pick_place.demo.in_process import InProcessCell
+from lab.in_process import InProcessCell
 
 
 class Restless(InProcessCell):

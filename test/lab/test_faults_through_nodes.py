@@ -17,9 +17,9 @@ pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
 from lab.cell_over_dds import open_nodes
 from lab.fault_matrix import MUST_STOP, START, TARGET, Case
+from lab.in_process import open_in_process
 from lab.options import add_nodes, cell_opener
 from lab.soak import soak
-from ur5_pick_place.demo.in_process import open_in_process
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 CASES = [

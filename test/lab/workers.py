@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ur5_pick_place.demo.records import driver_silent
+from lab.in_process import driver_silent
 from ur5_pick_place.errors import InvalidInput
 
 _CONNECT_TIME = 30.0  # [s] for a scheduler to answer, and to have a worker

@@ -17,10 +17,10 @@ import pytest
 from PIL import Image
 from recordings import ARM, EVENTS, demo_facts, nodding, write_recording
 
-from ur5_pick_place.demo.command import Ended, signals_raised
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report.time_shares import SHARES, shares_text
 from ur5_pick_place.sim.physics.cell import PART_SIZE
+from ur5_pick_place.terminal import Ended, signals_raised
 
 pytestmark = pytest.mark.nodes
 
@@ -242,7 +242,7 @@ def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monk
     from ur5_pick_place.demo import command as demo
     from ur5_pick_place.errors import ExecutionError
 
-    def perform(method, options, config, work, file):
+    def perform(method, _options, work, file, _stream):
         if method != 'ik':
             raise ExecutionError('every ROS_DOMAIN_ID is in use')
         shutil.copy(first, work / 'run.mcap')
@@ -251,7 +251,7 @@ def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monk
     joints = nodding()
     first = tmp_path / 'first.mcap'
     write_recording(first, joints, EVENTS, [{'arm': ARM}, {'run': demo_facts('ik', joints)}])
-    monkeypatch.setattr(demo, '_perform', perform)
+    monkeypatch.setattr(demo, 'record_run', perform)
     assert demo._run(['--method', 'all', '--out', str(tmp_path / 'out')]) == 1
     latest = tmp_path / 'out/latest'
     assert json.loads((latest / 'result.json').read_text())['runs'][0]['method'] == 'ik'

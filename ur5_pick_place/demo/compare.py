@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run one task by all three methods on the simulated cell, in one process."""
+"""Run one task by all three methods on the simulated cell, and compare their straight lines."""
 
 import argparse
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ur5_pick_place.commands.arguments import add_ur_type, finite
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT
-from ur5_pick_place.demo.comparison import MethodRun, common_moves, run_method
-from ur5_pick_place.demo.options import add_start_and_target
-from ur5_pick_place.demo.records import check_folder, driver_silent, keep_record
-from ur5_pick_place.demo.spots import default_spots
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.report.line_figures import measure
+from ur5_pick_place.demo.comparison import (
+    PRESETS,
+    MeasuredMove,
+    MethodRun,
+    changes_of,
+    common_moves,
+    run_methods,
+    write_cycle_with_stops,
+)
+from ur5_pick_place.demo.configuration import CONFIG
+from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
+from ur5_pick_place.demo.processes import working_folder
+from ur5_pick_place.demo.records import keep_record
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.terminal import Ended, Parser, quiet_pipe, signals_raised
 
 _DESCRIPTION = (
     __doc__ + ' A spot "x y yaw" is the centre of the cube on the table in base_link, in metres '
@@ -33,57 +43,72 @@ _EPILOG = (
     'reduces it. Exit code: 0 if every method placed the cube, 1 if not, 2 on invalid input. '
     'Example: compare --method ik --method gradient'
 )
-_PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 
 
 @quiet_pipe()
-@driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     given = _parser().parse_args(argv)
-    start, target = default_spots(given.ur_type)
-    given.start, given.target = given.start or start, given.target or target
     try:
-        _check(given)
-        check_folder(given.out)
-        overrides = _overrides(given)
-        runs = []
-        for method in given.method or (IK, *METHODS):
-            print(f'{method} …', flush=True)
-            runs.append(run_method(method, given.start, given.target, overrides))
+        with signals_raised(), working_folder() as work:
+            changes = changes_of(given.preset, given.lag)
+            options = _options(given, work / 'cycle.yaml')
+            runs = run_methods(options, changes, work)
     except InvalidInput as error:
         print(f'compare: {error}', file=sys.stderr)
         return 2
-    _report(runs, given, overrides)
+    except Ur5PickPlaceError as error:
+        print(f'compare: {error}', file=sys.stderr)
+        return 1
+    except Ended as end:
+        return 128 + end.number
+    _report(runs, options, {**changes, 'ur_type': given.ur_type})
     return int(any(run.failure for run in runs))
+
+
+def _options(given: argparse.Namespace, cycle_file: Path) -> DemoOptions:
+    """Return the options of a demo with these of ours; errors as `read_options`."""
+    write_cycle_with_stops(cycle_file)
+    words = ['--ur-type', given.ur_type, '--out', str(given.out), '--cycle', str(cycle_file)]
+    for name in ('start', 'target'):
+        if spot := getattr(given, name):
+            words.append(f'--{name}={spot.x} {spot.y} {math.degrees(spot.yaw)}')
+    return replace(read_options(words, CONFIG), methods=given.method or (IK, *METHODS))
 
 
 def figures(run: MethodRun, moves: Sequence[str]) -> dict[str, float]:
     """Return the figures of a successful run and of some of its moves, by name."""
     assert run.cycle is not None
+    compared = [move for move in run.moves if move.name in moves]
     found: dict[str, float] = {}
-    for move in run.moves:
-        if move.name in moves and move.name in ('start', 'target'):
+    for move in compared:
+        if move.name in ('start', 'target'):
             away, turn = move.trace.error(move.T_goal)
             found[f'error at {move.name} [mm]'] = 1e3 * away
             found[f'error at {move.name} [deg]'] = math.degrees(turn)
-    if moves:
-        measured = measure([move for move in run.moves if move.name in moves])
-        found |= {
-            'largest deviation from the line [mm]': 1e3 * measured.deviation,
-            'duration [s]': measured.duration,
-            'iterations': measured.iterations,
-            'joint travel [rad]': measured.travel,
-            'peak joint speed [rad/s]': measured.joint_speed,
-            'peak TCP speed [m/s]': measured.tcp_speed,
-            'smoothness: RMS joint jerk [rad/s^3]': measured.jerk,
-        }
-    return found | {
+    return {
+        **found,
+        **(figures_of_lines(compared) if compared else {}),
         'cycle: duration [s]': run.cycle.duration,
         'cycle: joint travel [rad]': run.cycle.travel,
         'cycle: peak joint speed [rad/s]': float(run.cycle.joint_speed.max()),
         'cycle: peak TCP speed [m/s]': float(run.cycle.tcp_speed.max()),
         'cycle: cube from the target [mm]': 1e3 * run.part_error,
+    }
+
+
+def figures_of_lines(moves: Sequence[MeasuredMove]) -> dict[str, float]:
+    """Return the figures of straight moves: sums, the RMS of the jerk, the largest of the rest."""
+    traces = [move.trace for move in moves]
+    jerk = np.concatenate([trace.jerk for trace in traces])
+    return {
+        'largest deviation from the line [mm]': 1e3 * max(m.deviation.max() for m in moves),
+        'duration [s]': sum(trace.duration for trace in traces),
+        'iterations': sum(move.iterations for move in moves),
+        'joint travel [rad]': sum(trace.travel for trace in traces),
+        'peak joint speed [rad/s]': max(float(trace.joint_speed.max()) for trace in traces),
+        'peak TCP speed [m/s]': max(float(trace.tcp_speed.max()) for trace in traces),
+        'smoothness: RMS joint jerk [rad/s^3]': float(np.sqrt(np.mean(jerk**2))),
     }
 
 
@@ -95,9 +120,7 @@ def table(columns: dict[str, dict[str, float]]) -> str:
     return '\n'.join(f'{row[0]:38}' + ''.join(f'{cell:>15}' for cell in row[1:]) for row in rows)
 
 
-def _report(
-    runs: Sequence[MethodRun], given: argparse.Namespace, overrides: dict[str, Any]
-) -> None:
+def _report(runs: Sequence[MethodRun], options: DemoOptions, changes: dict[str, Any]) -> None:
     """Print the table and write it with its plot."""
     placed = [run for run in runs if not run.failure]
     moves = common_moves(placed)
@@ -109,14 +132,14 @@ def _report(
     for method, failure in failures.items():
         print(f'{method} did not place the cube: {failure}')
     content = {
-        'start': given.start,
-        'target': given.target,
-        'changes': overrides,
+        'start': options.task.start,
+        'target': options.task.target,
+        'changes': changes,
         'straight_moves': moves,
         'figures': columns,
         'failures': failures,
     }
-    kept = [keep_record(given.out, 'compare', content)]
+    kept = [keep_record(options.out, 'compare', content)]
     if moves:
         from ur5_pick_place.demo.compare_plot import plot  # matplotlib is slow to import
 
@@ -137,7 +160,7 @@ def _parser() -> argparse.ArgumentParser:
     add_start_and_target(parser)
     parser.add_argument(
         '--preset',
-        choices=tuple(_PRESETS),
+        choices=tuple(PRESETS),
         help='project: K = 1, T_step = 0.5 s, thresholds of 10 mm and 1 degree, no lookahead',
     )
     parser.add_argument(
@@ -149,28 +172,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument('--out', type=user_path, default='out', help='folder for JSON and plot')
     return parser
-
-
-def _check(given: argparse.Namespace) -> None:
-    """Check the settings of the cell before the first method runs."""
-    for name in ('start', 'target'):
-        x, y, yaw = getattr(given, name)
-        try:
-            CellSettings(part_x=x, part_y=y, part_yaw=math.degrees(yaw))
-        except InvalidInput as error:
-            raise InvalidInput(f'--{name}: {error}') from error
-    if given.lag is not None:
-        CellSettings(servo_lag=given.lag)
-
-
-def _overrides(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the changed settings; a larger servo lag reduces the joint velocities."""
-    overrides: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
-    overrides['ur_type'] = given.ur_type
-    if given.lag is not None:
-        usual = CellSettings().servo_lag
-        overrides |= {'servo_lag': given.lag, 'velocity_scaling': usual / max(usual, given.lag)}
-    return overrides
 
 
 def _number(value: float | None) -> str:

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ur5_pick_place.demo.comparison import MethodRun, common_moves
-from ur5_pick_place.report.line_figures import MeasuredMove
+from ur5_pick_place.report.plots import frame
 
 _FLOOR = 0.01  # [mm] lower bound of the logarithmic axes
 
 
 def plot(runs: Sequence[MethodRun], path: Path) -> None:
     """Write a PNG of the longest move that all runs have in common."""
-    name = max((m for m in runs[0].moves if m.name in common_moves(runs)), key=_length).name
+    common = [move for move in runs[0].moves if move.name in common_moves(runs)]
+    name = max(common, key=lambda move: move.length).name
     figure = Figure(figsize=(11, 7.5), layout='constrained')
     ((to_go, away), (tcp, joints)) = figure.subplots(2, 2)
     for run in runs:
@@ -36,21 +36,10 @@ def plot(runs: Sequence[MethodRun], path: Path) -> None:
         (tcp, 'speed of the TCP', 'speed [m/s]'),
         (joints, 'speed of the fastest joint', 'speed [rad/s]'),
     ):
-        _frame(axes, title, unit)
+        frame(axes, title, 'simulated time since the move began [s]', unit)
+        axes.legend()
     for axes in (to_go, away):
         axes.set_yscale('log')
         axes.set_ylim(bottom=_FLOOR)
     figure.suptitle(f'Straight move {name!r} by method, from measured joints')
     figure.savefig(path, dpi=110)
-
-
-def _length(move: MeasuredMove) -> float:
-    return move.length
-
-
-def _frame(axes: Axes, title: str, unit: str) -> None:
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel('simulated time since the move began [s]')
-    axes.set_ylabel(unit)
-    axes.grid(alpha=0.3)
-    axes.legend()

@@ -1,26 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One task by each method on the simulated cell, measured on the joints."""
+"""One task by each method on the simulated cell, measured on the recorded joints."""
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
-from ur5_pick_place.control.loops.loop_settings import LoopSettings
-from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.demo.configuration import Configuration
-from ur5_pick_place.demo.in_process import InProcessCell
-from ur5_pick_place.demo.spots import Spot
-from ur5_pick_place.errors import ExecutionError, PlanningError
+from ur5_pick_place.config_files import read_yaml
+from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
+from ur5_pick_place.demo.configuration import CONFIG, Configuration
+from ur5_pick_place.demo.cycle_layout import DEFAULT_CYCLE
+from ur5_pick_place.demo.options import DemoOptions
+from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, scene_of
+from ur5_pick_place.demo.run_file import RunFile
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.report.line_figures import MeasuredMove, Trace, trace_of
-from ur5_pick_place.task.cycle.steps import annotate
-from ur5_pick_place.task.motions import PlannedStage, T_base_tool
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
+from ur5_pick_place.report.command import read_report
+from ur5_pick_place.report.runs import RecordedRun
+from ur5_pick_place.report.trace import Trace
+from ur5_pick_place.sim.physics.world import CellSettings
+from ur5_pick_place.task import events
+from ur5_pick_place.task.motions import IK, TaskSettings
+from ur5_pick_place.task.places.names import is_above, taught_place
 
-_CYCLE_TIMEOUT = 600.0  # [s] simulated time for a cycle
-_REST = 0.5  # [s] for the cube to come to rest
+PRESETS = {'project': PICK_AND_PLACE_PROJECT}
+_LINES = ('lin', 'lin_or_ptp')
+_MOVES = 1e-7  # [rad] of the reference from one sample to the next
+
+
+@dataclass(frozen=True)
+class MeasuredMove:
+    """
+    The measured trace of one straight move.
+
+    Attributes
+    ----------
+    name : str
+        Name of its stage.
+    trace : Trace
+    T_goal : ndarray, shape (4, 4)
+        Commanded T_base_tcp at its end.
+    iterations : int
+        Iterations of the control law, or points of the trajectory that was sent.
+
+    """
+
+    name: str
+    trace: Trace
+    T_goal: Array
+    iterations: int
+
+    @property
+    def length(self) -> float:
+        """Length of the straight line [m]."""
+        return float(np.linalg.norm(self.T_goal[:3, 3] - self.trace.T_base_tcp[0, :3, 3]))
+
+    @property
+    def deviation(self) -> Array:
+        """Distance of the TCP from the straight line, shape (n,) [m]."""
+        return self.trace.away_from_line(self.T_goal[:3, 3])
 
 
 @dataclass(frozen=True)
@@ -49,94 +91,106 @@ class MethodRun:
     part_error: float = 0.0
 
 
-def run_method(
-    method: str, start: Spot, target: Spot, overrides: Mapping[str, Any] = {}
-) -> MethodRun:
+def write_cycle_with_stops(path: Path) -> None:
+    """Write the cycle of the demo, in which every move ends at rest."""
+    content = read_yaml(CONFIG / DEFAULT_CYCLE, 'cycle file')
+    stages = [{k: v for k, v in stage.items() if k != 'blend'} for stage in content['stages']]
+    path.write_text(yaml.safe_dump({**content, 'stages': stages}), encoding='utf-8')
+
+
+def changes_of(preset: str | None = None, lag: float | None = None) -> dict[str, Any]:
     """
-    Run one cycle in which every move ends at rest, so that moves can be compared.
+    Return the changed settings; a larger servo lag reduces the joint velocities.
+
+    Raises
+    ------
+    InvalidInput
+        The lag is out of range.
+
+    """
+    changes: dict[str, Any] = asdict(PRESETS[preset]) if preset else {}
+    if lag is None:
+        return changes
+    usual = CellSettings().servo_lag
+    CellSettings(servo_lag=lag)
+    return {**changes, 'servo_lag': lag, 'velocity_scaling': usual / max(usual, lag)}
+
+
+def run_methods(
+    options: DemoOptions, changes: dict[str, Any], work: Path
+) -> list[MethodRun]:
+    """
+    Run one cycle by each method of the options, and measure it.
 
     Parameters
     ----------
-    overrides : mapping of str to value
-        Settings that differ from `config/`.
+    options : DemoOptions
+        With the cycle of `write_cycle_with_stops`.
+    changes : dict
+        See `changes_of`.
+    work : Path
+        Folder for recording and logs.
+
+    Raises
+    ------
+    Ur5PickPlaceError
+        The nodes do not start, or nothing was recorded.
 
     """
-    cell = InProcessCell({**overrides, 'method': method})
-    planner, machine = cell.station.cycle_planner, cell.station.machine
-    planner.steps = annotate(
-        [replace(s, blend=0.0) if s.is_move else s for s in planner.cycle]
-    )
-    cell.put_part(start)
-    cell.teach(start, target)
-    recorder = _Recorder(cell)
-    try:
-        cell.run()
-        plan = machine.plan
-        cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
-    except (ExecutionError, PlanningError) as error:
-        return MethodRun(method, str(error))
-    if cell.stop_reason:
-        return MethodRun(method, f'stage {cell.station.run.stage!r}: {cell.stop_reason}')
-    cell.on_step = None
-    cell.wait(_REST)
-    trace = recorder.trace()
-    period = max(Configuration(overrides).read(LoopSettings).loop_hold, CYCLE)
-    assert plan is not None
-    straight = filter(_is_straight, plan.cycles[0])
-    moves = tuple(recorder.move(stage, trace, period) for stage in straight)
+    path = work / 'run.mcap'
+    with RunFile(path, {'arm': arm_of(options)}) as file:
+        for method in options.methods:
+            print(f'{method} …', flush=True)
+            record_run(method, options, work, file, changes=_by_node(changes))
+    period = max(Configuration(changes).read(LoopSettings).loop_hold, CYCLE)
+    return [measured_run(run, options, period) for run in read_report(path).runs]
+
+
+def _by_node(changes: dict[str, Any]) -> Changes:
+    robot = {name: value for name, value in changes.items() if name != 'servo_lag'}
+    sim = {name: value for name, value in changes.items() if name == 'servo_lag'}
+    return {'sim_driver': sim, 'trajectory_planner': robot, 'pick_place': robot}
+
+
+def measured_run(run: RecordedRun, options: DemoOptions, period: float) -> MethodRun:
+    """Return what was measured; a closed loop has one iteration per period [s]."""
+    method, samples, motion = run.result['method'], run.samples, run.motion
+    if not run.result['success'] or samples is None or motion is None:
+        return MethodRun(method, run.result['reason'] or 'no joints were recorded')
+    trace, (end,) = motion.trace, samples.times_of(events.DONE)
+    rows_of = {row['stage']: row for row in run.story['stages']}
+    moves = []
+    for stage in options.cycle:
+        row = rows_of[stage.name]
+        if stage.do not in _LINES or row['remark']:  # a remark marks a joint motion instead
+            continue
+        begin = row['begin_s']
+        rows = slice(*np.searchsorted(trace.t, [begin, begin + row['duration_s']]))
+        sent = [n for t, n in samples.goals if begin <= t < begin + row['duration_s']]
+        moving = np.abs(np.diff(motion.q_reference[rows], axis=0)).max(axis=1) > _MOVES
+        seconds = float(np.diff(trace.t[rows])[moving].sum())
+        iterations = sum(sent) if method == IK else math.ceil(seconds / period)
+        goal = _goal(stage.to, options)
+        moves.append(MeasuredMove(stage.name, trace.part(rows), goal, iterations))
+    part, place = samples.parts[1][-1, 0], options.task.ends[0]
     return MethodRun(
         method,
-        moves=moves,
-        cycle=trace,
-        part_error=math.dist(cell.T_world_part[:2, 3], target[:2]),
+        moves=tuple(moves),
+        cycle=trace.part(slice(0, int(np.searchsorted(trace.t, end)))),
+        part_error=float(np.linalg.norm((part - place)[:2, 3])),
     )
+
+
+def _goal(place: str, options: DemoOptions) -> Array:
+    """Return T_base_tcp (4, 4) at a place, or above it."""
+    spot = options.task.spots[taught_place(place)]
+    T = np.asarray(T_BASE_BASE_LINK @ spot.T_base_link_tcp(scene_of(options)))
+    if is_above(place):
+        T[2, 3] += Configuration({}).read(TaskSettings).approach_height
+    return T
 
 
 def common_moves(runs: Sequence[MethodRun]) -> list[str]:
     """Return the names of the straight moves that all runs have in common, in order."""
     shared = [{move.name for move in run.moves} for run in runs]
     return [m.name for m in runs[0].moves if all(m.name in s for s in shared)] if runs else []
-
-
-def _is_straight(planned: PlannedStage) -> bool:
-    """Return whether a stage is a straight move; a remark marks a joint motion instead."""
-    return planned.stages[0].do in ('lin', 'lin_or_ptp') and not planned.remark
-
-
-class _Recorder:
-    """Records joints, stage and motion state in every cycle of the driver."""
-
-    def __init__(self, cell: InProcessCell) -> None:
-        self._cell = cell
-        self._samples: list[tuple[float, Any, Any]] = []
-        self._stages: list[str] = []
-        self._moving: list[bool] = []
-        cell.on_step = self._sample
-
-    def trace(self) -> Trace:
-        """Return the trace of all samples."""
-        planner = self._cell.station.planner
-        return trace_of(self._samples, planner.model, planner.scene.tool.T_tool_tcp)
-
-    def move(self, planned: PlannedStage, trace: Trace, period: float) -> MeasuredMove:
-        """Return the move of a stage; a closed loop has one iteration per period [s]."""
-        rows = np.flatnonzero(np.array(self._stages) == planned.name)
-        within = slice(int(rows[0]), int(rows[-1]) + 1)
-        if planned.method:
-            iterations = math.ceil(sum(self._moving[within]) * self._cell.driver.period / period)
-        else:
-            iterations = planned.moved.trajectory.t.size
-        station = self._cell.station
-        planner, settings = station.planner, station.cycle_planner.settings
-        T_base_tcp = (
-            T_base_tool(planned.stages[0].to, self._cell.poses, planner, settings)
-            @ planner.scene.tool.T_tool_tcp
-        )
-        return MeasuredMove(planned.name, trace.part(within), T_base_tcp, iterations)
-
-    def _sample(self) -> None:
-        cell = self._cell
-        self._samples.append((cell.driver.time, cell.driver.q, cell.driver.qd))
-        self._stages.append(cell.station.run.stage)
-        state, _ = parse_motion_state(cell.manager.motion_state)
-        self._moving.append(state is MotionState.MOVING)

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Any cycle file on the simulated cell: where its places lie, and who presses its buttons."""
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import yaml
 
-from ur5_pick_place.config_files import user_path
+from ur5_pick_place.config_files import read_yaml, user_path
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.demo.task import Task
@@ -32,6 +34,7 @@ from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_fro
 
 DEFAULT_CYCLE = 'cycle.yaml'
 _PITCH = (0.06, 0.09, 0.0452)  # [m] of a pattern of cubes
+_WALL_LENGTH, _WALL_THICKNESS = 0.36, 0.02  # [m]
 _REACTION = 0.5  # [s] from the start of a wait for an input to the press of its button
 _NOBODY = Provenance('', '', (0.0,) * 7, 0.0)
 
@@ -166,6 +169,22 @@ def _last_place(cycle: Cycle, place: str) -> str:
         if moved.pick == place:
             place = moved.release
     return place
+
+
+def write_scene_with_wall(
+    scene_file: Path, start: Spot, target: Spot, height: float, path: Path
+) -> None:
+    """Write a scene file with a wall of `height` [m] halfway, across the straight path."""
+    scene = read_yaml(scene_file, 'scene file')
+    across = math.atan2(target.y - start.y, target.x - start.x) + math.pi / 2
+    box = {
+        'name': 'wall',
+        'position': [(start.x + target.x) / 2, (start.y + target.y) / 2, height / 2],
+        'rpy': [0.0, 0.0, math.degrees(math.remainder(across, math.pi))],
+        'size': [_WALL_LENGTH, _WALL_THICKNESS, height],
+    }
+    content = {**scene, 'boxes': [*scene.get('boxes', []), box]}
+    path.write_text(yaml.safe_dump(content), encoding='utf-8')
 
 
 class Attendant:

@@ -25,9 +25,8 @@ from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
-from ur5_pick_place.demo.options import add_gripper
+from ur5_pick_place.demo.options import add_gripper, add_rtf
 from ur5_pick_place.demo.processes import NodeProcesses, end_with_parent, working_folder
-from ur5_pick_place.demo.signals import Ended, signals_raised
 from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
@@ -40,11 +39,10 @@ from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.places.poses import TaughtPose, coincide
-from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
+from ur5_pick_place.terminal import Ended, Parser, quiet_pipe, signals_raised
 
 _COCKPIT = 'cockpit'
 _HOST = '127.0.0.1'
-_RTF = (0.05, 5.0)
 _PARTS = (1, MAX_PARTS)
 _PORTS = (0, 65535)
 _ADDRESS = re.compile(r'http://\S+/\?token=\S+')
@@ -85,12 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add_ur_type(parser)
     add_gripper(parser)
-    parser.add_argument(
-        '--rtf',
-        type=number_within(*_RTF),
-        default=1.0,
-        help='simulated seconds per wall second (default: 1)',
-    )
+    add_rtf(parser)
     parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')
     cubes = f'cubes, 1 to {MAX_PARTS} (default: 1)'
     parser.add_argument('--parts', type=int, default=1, help=cubes)

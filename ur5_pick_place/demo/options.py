@@ -174,12 +174,7 @@ def _parser() -> argparse.ArgumentParser:
     add_ur_type(parser)
     add_gripper(parser)
     _add_spots(parser)
-    parser.add_argument(
-        '--rtf',
-        type=number_within(*_RTF),
-        default=1.0,
-        help='simulated seconds per wall second (default: 1; reliable up to about 3)',
-    )
+    add_rtf(parser)
     parser.add_argument(
         '--cycle',
         default='',
@@ -208,6 +203,16 @@ def add_start_and_target(parser: argparse.ArgumentParser, remark: str = '') -> N
             metavar='"X Y YAW"',
             help=f'default "{text}" for a ur5{remark}',
         )
+
+
+def add_rtf(parser: argparse.ArgumentParser) -> None:
+    """Add the option of how fast simulated time passes."""
+    parser.add_argument(
+        '--rtf',
+        type=number_within(*_RTF),
+        default=1.0,
+        help='simulated seconds per wall second (default: 1; reliable up to about 3)',
+    )
 
 
 def add_gripper(parser: argparse.ArgumentParser) -> None:

@@ -77,7 +77,8 @@ def draw_pictures(folder: Path, samples: Samples, options: DemoOptions, scene_fi
         gripper=options.gripper,
     )
     planned, measured = (joints.t, joints.q_reference), (joints.t, joints.q)
-    pictures.plot_joints(planned, measured, folder / 'joints.png')
+    figure = pictures.joints_figure(planned, measured)
+    figure.savefig(folder / 'joints.png', dpi=110)
     if pictures.draw_cell(recording, folder / 'cell.png'):
         pictures.draw_cycle(recording, folder / 'cycle.gif')
 

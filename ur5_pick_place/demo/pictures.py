@@ -14,9 +14,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.report.plots import frame, joint_title
 from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.sim.physics.cell import HAND, CellPose, apply_pose, lay_marks, load_cell
 from ur5_pick_place.sim.physics.engine import mujoco
@@ -29,6 +29,7 @@ _log = logging.getLogger(__name__)
 _FRAME_TIME = 0.08  # [s] of simulated time between two frames
 _MOST_FRAMES = 240  # longer runs have fewer frames per second, to keep the file small
 _LEAST_SPAN = 2.0  # [deg] of a joint's axis, so that noise of a joint at rest stays small
+_TIME = 'simulated time [s]'
 _TRACE_RGBA = np.array([0.15, 0.45, 0.85, 0.9], dtype=np.float32)
 _TRACE_RADIUS = 0.0015  # [m]
 _SPACING = 0.01  # [m] of the points of a trace
@@ -56,11 +57,6 @@ class RunSamples:
     ur_type : str
     gripper : str
 
-    Raises
-    ------
-    InvalidInput
-        No samples, wrong shapes, or a value that is not finite.
-
     """
 
     t: Array
@@ -72,27 +68,6 @@ class RunSamples:
     boxes: tuple[SolidBox, ...] = ()
     ur_type: str = 'ur5'
     gripper: str = DIGITAL
-
-    def __post_init__(self) -> None:
-        n = np.size(self.t)
-        if n == 0:
-            raise InvalidInput('recording has no samples: must have at least one')
-        shapes = {
-            't': (n,),
-            'q': (n, 6),
-            'fingers': (n, 2),
-            'T_base_link_parts': (n, np.shape(self.T_base_link_parts)[1], 4, 4),
-            'T_start': (4, 4),
-            'T_target': (4, 4),
-        }
-        for name, shape in shapes.items():
-            array = np.asarray(getattr(self, name), dtype=float)
-            if array.shape != shape:
-                raise InvalidInput(f'recording {name} has shape {array.shape}: must be {shape}')
-            is_known = ~np.isnan(array) if name == 'T_base_link_parts' else np.full(shape, True)
-            if not np.isfinite(array[is_known]).all():
-                raise InvalidInput(f'recording {name} holds a value that is not finite')
-            object.__setattr__(self, name, array)
 
     def poses(self, i: int) -> list[CellPose]:
         """Return the poses of the cell at sample i, one for each cube that has come."""
@@ -227,11 +202,6 @@ def _can_draw() -> bool:
         return False
 
 
-def plot_joints(planned: JointTrace, measured: JointTrace, path: Path | str) -> None:
-    """Write the figure of `joints_figure` to a PNG file."""
-    joints_figure(planned, measured).savefig(path, format='png', dpi=110)
-
-
 def joints_figure(planned: JointTrace, measured: JointTrace) -> Figure:
     """
     Plot planned against measured joints, and their difference.
@@ -251,7 +221,7 @@ def joints_figure(planned: JointTrace, measured: JointTrace) -> Figure:
         first = first or axes
         axes.plot(planned[0], np.degrees(planned[1][:, j]), 'C1', lw=3.5, alpha=0.6)
         axes.plot(measured[0], np.degrees(measured[1][:, j]), 'C0', lw=1.2)
-        _frame(axes, _title(name), 'position [deg]')
+        frame(axes, joint_title(name), _TIME, 'position [deg]')
         low, high = axes.get_ylim()
         if high - low < _LEAST_SPAN:
             middle = (low + high) / 2
@@ -266,19 +236,8 @@ def _plot_tracking_error(axes: Axes, planned: JointTrace, measured: JointTrace) 
     for j, name in enumerate(JOINT_NAMES):
         wanted = np.interp(measured[0], planned[0], planned[1][:, j], left=np.nan, right=np.nan)
         error = np.degrees(measured[1][:, j] - wanted)
-        axes.plot(measured[0], error, lw=1, label=_title(name))
-    _frame(axes, 'measured minus planned, including servo lag', 'error [deg]')
+        axes.plot(measured[0], error, lw=1, label=joint_title(name))
+    title = 'measured minus planned, including servo lag'
+    frame(axes, title, _TIME, 'error [deg]')
     axes.margins(y=0.25)  # leaves room for the legend
     axes.legend(ncols=6, fontsize=8, loc='upper center')
-
-
-def _frame(axes: Axes, title: str, ylabel: str) -> None:
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel('simulated time [s]')
-    axes.set_ylabel(ylabel)
-    axes.ticklabel_format(useOffset=False)
-    axes.grid(alpha=0.3)
-
-
-def _title(joint_name: str) -> str:
-    return joint_name.removesuffix('_joint').replace('_', ' ')

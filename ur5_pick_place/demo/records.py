@@ -4,9 +4,7 @@
 import contextlib
 import itertools
 import json
-import logging
 import os
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -35,13 +33,3 @@ def check_folder(folder: Path) -> None:
     existing = next(path for path in paths if os.path.lexists(path))  # a link to nothing too
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise InvalidInput(f'--out {folder}: {existing} is not a writable folder')
-
-
-@contextlib.contextmanager
-def driver_silent() -> Iterator[None]:
-    """Suppress the log of the simulated driver."""
-    logging.disable(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)

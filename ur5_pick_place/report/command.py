@@ -9,7 +9,6 @@ takes the newest. With --history it prints the production counters instead.
 """
 
 import argparse
-import contextlib
 import json
 import sys
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.config_files import user_path
+from ur5_pick_place.config_files import user_path, write_atomically
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
 from ur5_pick_place.report.history import (
     FOLDER,
@@ -170,14 +169,7 @@ def write_page(path: Path, name: str, report: Report) -> None:
 
     """
     text = page(path.parent, name, report.runs, [report.contents, *report.problems])
-    unfinished = path.with_name(f'.{path.name}.unfinished')
-    try:
-        unfinished.write_text(text, encoding='utf-8', errors='backslashreplace')
-        unfinished.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-        raise
+    write_atomically(path, text.encode(errors='backslashreplace'))
 
 
 def read_report(path: Path) -> Report:

@@ -35,7 +35,7 @@ def valid_events(events: Sequence[Event]) -> list[Event]:
     return [
         event
         for event in events
-        if is_event(event) and set(FIELDS.get(event['event'], ())) <= event.keys()
+        if _is_event(event) and set(FIELDS.get(event['event'], ())) <= event.keys()
     ]
 
 
@@ -52,7 +52,7 @@ def story(events: Sequence[Event]) -> dict[str, Any]:
     return {'stages': _stages(events), 'remarks': _remarks(events), 'plan': _plan(events)}
 
 
-def is_event(event: Any) -> bool:
+def _is_event(event: Any) -> bool:
     """Return whether an object has name and time of an event, and texts where they belong."""
     return (
         isinstance(event, dict)

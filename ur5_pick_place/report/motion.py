@@ -11,7 +11,7 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.report.line_figures import Trace
+from ur5_pick_place.report.trace import Trace
 
 _LEAST = 3  # samples of a motion, at least
 _BACK = 50  # samples by which the arm may lag its reference

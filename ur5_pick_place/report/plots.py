@@ -125,7 +125,7 @@ def _mark_stages(axes: Axes, run: Run, is_labelled: bool) -> None:
 def _draw_positions(axes: Axes, motion: RunKinematics) -> None:
     for j, name in enumerate(JOINT_NAMES):
         for q, width, alpha in ((motion.q_reference, 4.0, 0.3), (motion.trace.q, 1.2, 1.0)):
-            label = _title(name) if q is motion.trace.q else None
+            label = joint_title(name) if q is motion.trace.q else None
             axes.plot(
                 motion.trace.t, np.degrees(q[:, j]), f'C{j}', lw=width, alpha=alpha, label=label
             )
@@ -134,7 +134,7 @@ def _draw_positions(axes: Axes, motion: RunKinematics) -> None:
 
 def _draw_velocities(axes: Axes, motion: RunKinematics) -> None:
     for j, name in enumerate(JOINT_NAMES):
-        axes.plot(motion.trace.t, motion.trace.qd[:, j], lw=1.2, label=_title(name))
+        axes.plot(motion.trace.t, motion.trace.qd[:, j], lw=1.2, label=joint_title(name))
     for i, limit in enumerate(np.unique(motion.max_velocity[np.isfinite(motion.max_velocity)])):
         for sign in (1, -1):
             label = 'limit' if not i and sign > 0 else None
@@ -151,7 +151,7 @@ def _draw_tcp_speed(axes: Axes, motion: RunKinematics) -> None:
 
 def _draw_error(axes: Axes, motion: RunKinematics) -> None:
     for j, name in enumerate(JOINT_NAMES):
-        axes.plot(motion.trace.t, np.degrees(motion.error[:, j]), lw=1.2, label=_title(name))
+        axes.plot(motion.trace.t, np.degrees(motion.error[:, j]), lw=1.2, label=joint_title(name))
     axes.set_ylabel('joint error [deg]')
 
 
@@ -200,5 +200,15 @@ def _mark_places(axes: Axes, run: Run, motion: RunKinematics, dimensions: int) -
             )
 
 
-def _title(joint_name: str) -> str:
+def joint_title(joint_name: str) -> str:
+    """Return the name of a joint for a title or a legend."""
     return joint_name.removesuffix('_joint').replace('_', ' ')
+
+
+def frame(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
+    """Give a plot its title and labels, and a grid."""
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.ticklabel_format(useOffset=False)
+    axes.grid(alpha=0.3)

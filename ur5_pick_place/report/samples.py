@@ -29,6 +29,8 @@ class Samples:
         Time [s], and closing travel of both fingers [m].
     events : sequence of mapping
         Events of the task node.
+    goals : sequence of (float, int)
+        When trajectories were sent [s], and their numbers of points.
 
     """
 
@@ -36,6 +38,7 @@ class Samples:
     parts: tuple[Array, Array]
     fingers: tuple[Array, Array]
     events: Sequence[Mapping[str, Any]]
+    goals: Sequence[tuple[float, int]] = ()
 
     @property
     def is_complete(self) -> bool:

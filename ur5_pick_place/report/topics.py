@@ -22,6 +22,7 @@ CONTROLLER_STATE = '/controller_state'
 EVENT = '/pick_place/event'
 MOTION_STATE = '/trajectory_planner/motion_state'
 EXECUTION_EVENT = '/trajectory_execution_event'
+SENT_GOAL = '/trajectory_planner/sent_goal'
 PARTS, FINGERS = '/sim_driver/part_poses', '/sim_driver/finger_states'
 _TEXT = 'std_msgs', 'String'
 _KINDS = {
@@ -30,6 +31,7 @@ _KINDS = {
     EVENT: _TEXT,
     MOTION_STATE: _TEXT,
     EXECUTION_EVENT: _TEXT,
+    SENT_GOAL: ('trajectory_msgs', 'JointTrajectory'),
     PARTS: ('geometry_msgs', 'PoseArray'),
     FINGERS: ('sensor_msgs', 'JointState'),
 }
@@ -57,6 +59,8 @@ class RobotTopics:
         Reasons of the planner's stops.
     parts, fingers : list of (log time, time, poses (k, 7) or travel (2,))
         Of a run in the simulated cell.
+    goals : list of (log time, int)
+        Numbers of points of the trajectories that were sent.
 
     """
 
@@ -66,6 +70,7 @@ class RobotTopics:
     stops: list[tuple[int, str]]
     parts: list[Any] = field(default_factory=list)
     fingers: list[Any] = field(default_factory=list)
+    goals: list[tuple[int, int]] = field(default_factory=list)
 
     def within(self, begin: int, end: int) -> 'RobotTopics':
         """Return the messages between two log times."""
@@ -113,6 +118,7 @@ def robot_topics(recording: Recording, of_demo: bool = False) -> RobotTopics:
         sorted([*_stops(decoded(MOTION_STATE)), *_stops(decoded(EXECUTION_EVENT))]),
         list(_parts(decoded(PARTS))) if of_demo else [],
         list(_fingers(decoded(FINGERS))) if of_demo else [],
+        [(at, len(m.points)) for at, m in decoded(SENT_GOAL)] if of_demo else [],
     )
 
 
@@ -206,7 +212,16 @@ def samples_of(topics: RobotTopics, events: Sequence[Event], begin: float) -> Sa
             np.array([row[2] for row in fingers]).reshape(-1, 2),
         ),
         events,
+        _goals(topics),
     )
+
+
+def _goals(topics: RobotTopics) -> list[tuple[float, int]]:
+    """Return when goals were sent [s], and their numbers of points."""
+    if not topics.controller_states:
+        return []
+    log_times, times, *_ = zip(*topics.controller_states, strict=True)
+    return [(float(np.interp(at, log_times, times)), n) for at, n in topics.goals]
 
 
 def _poses(numbers: Array) -> Array:

@@ -13,12 +13,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from ideal_driver import HERE, REST, IdealArm, run
+from lab.in_process import InProcessCell
 from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
 from ur5_pick_place.control.motion_monitor import TrackingSettings
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward

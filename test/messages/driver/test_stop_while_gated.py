@@ -3,8 +3,8 @@
 
 import pytest
 from lab.fault_matrix import START, TARGET
+from lab.in_process import InProcessCell
 
-from ur5_pick_place.demo.in_process import InProcessCell
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME
 

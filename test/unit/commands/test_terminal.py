@@ -46,7 +46,7 @@ def test_a_command_that_nobody_reads_ends_in_silence(options):
     assert command.wait(30.0) == 141
 
 
-@pytest.mark.parametrize('what', ['command._perform', 'live_cell._run'])
+@pytest.mark.parametrize('what', ['command.record_run', 'live_cell._run'])
 def test_demo_and_cell_end_in_silence_when_their_reader_has_gone(what):
     module, long = what.split('.')
     words = (

@@ -2,26 +2,25 @@
 """What `compare` says of a motion is what the motion was, and it says why a method failed."""
 
 import json
-import logging
 import math
 
 import numpy as np
 import pytest
 
-from ur5_pick_place.demo import compare, comparison
-from ur5_pick_place.demo.comparison import MethodRun, common_moves
-from ur5_pick_place.demo.spots import DEFAULT_START, Spot
-from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.demo import compare
+from ur5_pick_place.demo.compare import figures_of_lines
+from ur5_pick_place.demo.comparison import MeasuredMove, MethodRun, common_moves, measured_run
+from ur5_pick_place.demo.configuration import CONFIG
+from ur5_pick_place.demo.options import read_options
+from ur5_pick_place.demo.recorded_run import arm_of
+from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.report.line_figures import MeasuredMove, Trace, measure, trace_of
+from ur5_pick_place.report.motion import RecordedJoints, motion_of
+from ur5_pick_place.report.runs import RecordedRun
+from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.trace import Trace
 
 DURATION = 2.0
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before():
-    yield
-    logging.disable(logging.NOTSET)  # the command silences the driver
 
 
 def bow(height: float = 0.0, name: str = 'lift') -> MeasuredMove:
@@ -40,23 +39,24 @@ def bow(height: float = 0.0, name: str = 'lift') -> MeasuredMove:
 
 
 def test_the_figures_of_a_motion_made_by_hand_are_those_of_its_formulas():
-    found = measure([bow(0.003)])
+    deviation, duration, iterations, travel, joint_speed, tcp_speed, jerk = figures_of_lines(
+        [bow(0.003)]
+    ).values()
     w = math.pi / DURATION
-    assert found.deviation == pytest.approx(0.003, rel=1e-6)
-    assert found.duration == pytest.approx(DURATION)
-    assert found.travel == pytest.approx(0.5, rel=1e-9)
-    assert found.joint_speed == pytest.approx(0.25 * w, rel=1e-6)
-    assert found.tcp_speed == pytest.approx(0.1 * w, rel=1e-3)
+    assert deviation == pytest.approx(3.0, rel=1e-6)
+    assert (duration, iterations) == (pytest.approx(DURATION), 7)
+    assert travel == pytest.approx(0.5, rel=1e-9)
+    assert joint_speed == pytest.approx(0.25 * w, rel=1e-6)
+    assert tcp_speed == pytest.approx(0.1 * w, rel=1e-3)
     # One joint of six has jerk 0.25 w^3 sin, whose mean square is half the peak's square.
-    assert found.jerk == pytest.approx(0.25 * w**3 * math.sqrt(0.5 / 6), rel=1e-2)
+    assert jerk == pytest.approx(0.25 * w**3 * math.sqrt(0.5 / 6), rel=1e-2)
 
 
 def test_several_moves_add_up_or_give_their_worst():
-    found, one = measure([bow(0.001), bow(0.004)]), measure([bow(0.004)])
-    assert found.deviation == one.deviation
-    assert (found.duration, found.iterations) == (2 * one.duration, 2 * one.iterations)
-    assert found.travel == pytest.approx(2 * one.travel)
-    assert found.jerk == pytest.approx(one.jerk)
+    one, found = figures_of_lines([bow(0.004)]), figures_of_lines([bow(0.001), bow(0.004)])
+    for name in ('duration [s]', 'iterations', 'joint travel [rad]'):
+        assert found.pop(name) == pytest.approx(2 * one.pop(name))
+    assert found == pytest.approx(one)
 
 
 def test_the_error_reached_is_that_of_the_last_pose():
@@ -78,39 +78,72 @@ def test_only_moves_that_are_straight_for_all_methods_are_compared():
     assert common_moves(runs) == ['b'] and common_moves([]) == []
 
 
-def test_the_tcp_of_a_trace_is_the_tool_s():
-    T_tool_tcp = np.eye(4)
-    T_tool_tcp[2, 3] = 0.1
-    rows = [(0.008 * i, np.array(HOME), np.zeros(6)) for i in range(3)]
-    trace = trace_of(rows, load_model('ur5'), T_tool_tcp)
-    bare = trace_of(rows, load_model('ur5'), np.eye(4))
-    # At HOME the tool points down.
-    assert np.allclose(trace.T_base_tcp[:, :3, 3], bare.T_base_tcp[:, :3, 3] - [0.0, 0.0, 0.1])
+OPTIONS = read_options(['--start', '0.42 0.05 20'], CONFIG)
+STEP = 0.08  # [s] of each stage
 
 
-@pytest.fixture(scope='module')
+def recorded(method: str) -> RecordedRun:
+    """A run whose stages take ten samples each; the reference moves in six of them."""
+    t = 100.0 + CYCLE * np.arange(10 * len(OPTIONS.cycle) + 5)
+    q = HOME + np.outer(1e-3 * np.cumsum(np.arange(t.size) % 10 < 6), np.eye(6)[5])
+    joints = RecordedJoints(t, q, np.gradient(q, t, axis=0), q)
+    stages = [
+        {
+            'stage': stage.name,
+            'begin_s': t[10 * i],
+            'duration_s': STEP,
+            'remark': 'joint motion' * (stage.name == 'transfer'),
+        }
+        for i, stage in enumerate(OPTIONS.cycle)
+    ]
+    part = OPTIONS.task.ends[0].copy()
+    part[:3, 3] += [3e-3, 4e-3, 5e-3]
+    done = {'time': t[-5], 'event': 'done'}
+    samples = Samples(
+        joints,
+        (t[-1:], part[None, None]),
+        (t[-1:], np.zeros((1, 2))),
+        [done],
+        [(s['begin_s'] + 0.01, 40 + i) for i, s in enumerate(stages)],
+    )
+    result = {'method': method, 'success': True, 'reason': ''}
+    motion = motion_of(joints, arm_of(OPTIONS))
+    return RecordedRun(result, {'stages': stages}, motion, (), samples)
+
+
+@pytest.fixture
 def run_by_ik() -> MethodRun:
-    return comparison.run_method('ik', DEFAULT_START, Spot(0.42, 0.05, 0.2))
+    return measured_run(recorded('ik'), OPTIONS, CYCLE)
 
 
-def test_a_run_on_the_cell_places_the_cube_by_straight_moves_that_end_where_they_should(run_by_ik):
-    assert run_by_ik.failure == '' and run_by_ik.part_error < 1e-3
-    assert [m.name for m in run_by_ik.moves] == ['start', 'lift', 'transfer', 'target', 'retreat']
-    for move in run_by_ik.moves:
-        away, turn = move.trace.error(move.T_goal)
-        assert away < 3e-4 and turn < 1e-3, move.name
-        assert move.deviation.max() < 1e-3 and move.length > 0.075, move.name
-        # Rest is proved at 0.02 rad/s; servos ring a little until the next stage begins.
-        assert move.trace.joint_speed[[0, -1]].max() < 0.03, move.name
-    assert sum(m.trace.duration for m in run_by_ik.moves) < run_by_ik.cycle.duration
+def test_the_straight_moves_of_a_recording_are_measured_towards_their_places(run_by_ik):
+    assert [m.name for m in run_by_ik.moves] == ['start', 'lift', 'target', 'retreat']
+    start, lift, *_ = run_by_ik.moves
+    up = lift.T_goal[:3, 3] - start.T_goal[:3, 3]
+    assert up == pytest.approx([0.0, 0.0, 0.08])
+    # `base` is turned by half a turn from base_link.
+    assert start.T_goal[:2, 3] == pytest.approx([-0.42, -0.05])
+    assert start.trace.t.size == 10 and run_by_ik.part_error == pytest.approx(5e-3)
+    assert run_by_ik.cycle.t[-1] == pytest.approx(100.0 + STEP * len(OPTIONS.cycle) - CYCLE)
+
+
+def test_iterations_are_points_that_were_sent_or_periods_of_a_moving_reference(run_by_ik):
+    assert [move.iterations for move in run_by_ik.moves] == [43, 47, 49, 53]
+    loop = measured_run(recorded('gradient'), OPTIONS, 2 * CYCLE)
+    assert {move.iterations for move in loop.moves} == {3}
+
+
+def test_a_run_that_placed_nothing_gives_its_reason():
+    run = recorded('ik')
+    run.result.update(success=False, reason='protective stop')
+    assert measured_run(run, OPTIONS, CYCLE) == MethodRun('ik', 'protective stop')
 
 
 def test_the_command_prints_keeps_and_draws_what_was_measured(
     run_by_ik, monkeypatch, tmp_path, capsys
 ):
     failed = MethodRun('gradient', "stage 'start': protective stop")
-    done = {'ik': run_by_ik, 'gradient': failed}
-    monkeypatch.setattr(compare, 'run_method', lambda method, *_: done[method])
+    monkeypatch.setattr(compare, 'run_methods', lambda *_: [run_by_ik, failed])
     given = ['--method', 'ik', '--method', 'gradient', '--out', str(tmp_path)]
     assert compare.main(given) == 1
     said = capsys.readouterr().out
@@ -126,30 +159,29 @@ def test_the_command_prints_keeps_and_draws_what_was_measured(
     assert kept.with_suffix('.png').read_bytes().startswith(b'\x89PNG')
 
 
-def test_preset_and_lag_are_passed_on_as_settings(monkeypatch, tmp_path):
+def test_preset_lag_and_spots_are_passed_on_and_every_move_ends_at_rest(monkeypatch, tmp_path):
     asked = []
 
-    def run(method, start, target, overrides):
-        asked.append((method, start, overrides))
-        return MethodRun(method, 'not tried')
+    def run(options, changes, _work):
+        asked.append((options, changes))
+        return [MethodRun(method, 'not tried') for method in options.methods]
 
-    monkeypatch.setattr(compare, 'run_method', run)
+    monkeypatch.setattr(compare, 'run_methods', run)
     given = ['--preset', 'project', '--lag', '0.1', '--start', '0.5 0 -90', '--out', str(tmp_path)]
     assert compare.main(given) == 1
-    assert [method for method, _, _ in asked] == ['ik', 'resolved_rate', 'gradient']
-    _, start, overrides = asked[0]
-    assert start == pytest.approx((0.5, 0.0, -math.pi / 2))
-    loop = [overrides[name] for name in ('loop_gain', 'loop_hold', 'servo_lag')]
-    assert loop == [1.0, 0.5, 0.1]
-    assert overrides['velocity_scaling'] == pytest.approx(0.3), 'lag times speed as usual'
+    ((options, changes),) = asked
+    assert options.methods == ('ik', 'resolved_rate', 'gradient')
+    assert options.task.start == pytest.approx((0.5, 0.0, -math.pi / 2))
+    assert not any(stage.blend for stage in options.cycle)
+    assert [changes[name] for name in ('loop_gain', 'loop_hold', 'servo_lag')] == [1.0, 0.5, 0.1]
+    assert changes['velocity_scaling'] == pytest.approx(0.3), 'lag times speed as usual'
 
 
 @pytest.mark.parametrize(
     ('given', 'words'),
     [
         (['--lag', '-1'], 'servo_lag = -1.0 s: must lie in'),
-        (['--start', '9 0 0'], '--start: part_x = 9.0 m: must lie in'),
-        (['--target', '0.4 0 900'], '--target: part_yaw = 900.0 deg: must lie in'),
+        (['--start', '9 0 0'], 'start: the cube at (9.000, 0.000) m, 0 deg is off the table'),
     ],
 )
 def test_what_the_cell_cannot_do_is_refused_before_anything_runs(given, words, capsys):

@@ -22,9 +22,7 @@ from ur5_pick_place.demo.pictures import (
     draw_cell,
     draw_cycle,
     joints_figure,
-    plot_joints,
 )
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 
 
@@ -110,7 +108,8 @@ recording = lifting_recording()
 cell = pictures.draw_cell(recording, 'cell.png')
 cycle = pictures.draw_cycle(recording, 'cycle.gif')
 assert cell == cycle, (cell, cycle)
-pictures.plot_joints((recording.t, recording.q), (recording.t, recording.q), 'joints.png')
+joints = recording.t, recording.q
+pictures.joints_figure(joints, joints).savefig('joints.png')
 w = world.World()
 w.step(w.q)
 print('drawn' if cell else 'not drawn', w.time)
@@ -151,18 +150,3 @@ def test_the_joint_plot_has_units_a_legend_and_the_error(tmp_path: Path) -> None
     for line in error.get_lines():
         np.testing.assert_allclose(line.get_ydata()[:39], 0.5)
         assert np.isnan(line.get_ydata()[40:60]).all()
-
-    plot_joints((t, planned), (t, measured), tmp_path / 'joints.png')
-    assert min(Image.open(tmp_path / 'joints.png').size) > 800
-    assert os.listdir(tmp_path) == ['joints.png']
-
-
-def test_a_recording_that_is_malformed_is_refused() -> None:
-    whole = lifting_recording()
-    parts = {name: getattr(whole, name) for name in whole.__dataclass_fields__}
-    with pytest.raises(InvalidInput, match=r'q has shape \(500, 5\): must be \(500, 6\)'):
-        RunSamples(**{**parts, 'q': whole.q[:, :5]})
-    with pytest.raises(InvalidInput, match='T_start holds a value that is not finite'):
-        RunSamples(**{**parts, 'T_start': np.full((4, 4), np.nan)})
-    with pytest.raises(InvalidInput, match='no samples'):
-        RunSamples(**{**parts, 't': np.zeros(0)})

@@ -4,6 +4,7 @@
 import contextlib
 import ctypes
 import gc
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lab.in_process_ports import ControllerPort, InProcessTaskPort
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.jog import Jog
 from ur5_pick_place.control.loops.jog_velocity import Command
@@ -25,7 +27,6 @@ from ur5_pick_place.control.robot_status import (
     io_timeout,
 )
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
-from ur5_pick_place.demo.in_process_ports import ControllerPort, InProcessTaskPort
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -67,7 +68,7 @@ _ROBOT = {'joint_state_timeout': 0.1, 'running_joint_state_timeout': 0.5}
 
 class InProcessCell:
     """
-    A `cell.Cell` in this process; time passes only in `step`.
+    A `lab.cell.Cell` in this process; time passes only in `step`.
 
     Parameters
     ----------
@@ -343,3 +344,13 @@ def open_in_process(overrides: Mapping[str, Any]) -> Iterator[InProcessCell]:
     # its own for the arena, of which little is used.
     _LIBC.mallopt(_M_MMAP_THRESHOLD, _LARGE)
     yield InProcessCell(overrides)
+
+
+@contextlib.contextmanager
+def driver_silent() -> Iterator[None]:
+    """Suppress the log of the simulated driver."""
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Start a simulated cell, run a task on it by one method, and record that."""
+
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TextIO
+
+from ur5_pick_place.demo.configuration import CONFIG, Configuration
+from ur5_pick_place.demo.cycle_layout import pattern, write_scene_with_wall
+from ur5_pick_place.demo.options import DemoOptions
+from ur5_pick_place.demo.processes import NodeProcesses, own_domain
+from ur5_pick_place.demo.progress import ProgressDisplay
+from ur5_pick_place.demo.run_file import RunFile
+from ur5_pick_place.demo.spots import T_tool_grip
+from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
+from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
+from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
+
+_LIMITS = ('max_velocity', 'max_acceleration', 'max_jerk', 'max_speed')
+
+Changes = Mapping[str, Mapping[str, Any]]
+"""Parameters that differ from `config/`, by executable."""
+
+
+def record_run(
+    method: str,
+    options: DemoOptions,
+    work: Path,
+    file: RunFile,
+    stream: TextIO | None = None,
+    changes: Changes = MappingProxyType({}),
+) -> None:
+    """
+    Run the task by one method; add it to `file`, and the logs to the folder `work`.
+
+    Parameters
+    ----------
+    stream : text stream, optional
+        For the progress.
+
+    """
+    scene = scene_of(options)
+    progress = None
+    if stream:
+        progress = ProgressDisplay(load_model(options.ur_type), T_tool_grip(scene), stream)
+    begin = time.monotonic()
+    with (
+        own_domain() as domain,
+        NodeProcesses(_nodes(method, options, work, changes), domain, work) as nodes,
+    ):
+        # Imported here so that rclpy loads while the nodes start.
+        from ur5_pick_place.demo.cycle_run import CycleRun
+        from ur5_pick_place.demo.simulated_cell import SimulatedCell
+
+        with (
+            SimulatedCell(nodes.check) as cell,
+            file.recording(cell.context) as messages,
+        ):
+            cycle = CycleRun(cell, scene, options.cycle, progress)
+            try:
+                cycle.prepare()
+                if stream:
+                    print(
+                        f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready '
+                        f'({time.monotonic() - begin:.1f} s).',
+                        file=stream,
+                    )
+                asked = cycle.run(options.task, method)
+            except Ur5PickPlaceError as error:
+                asked = cycle.asked(options.task, method, str(error))
+        if progress:
+            progress.end_stage()
+    with (work / 'nodes.log').open('a', encoding='utf-8') as log:
+        log.write(nodes.log())
+    limits = {name: Configuration({})[name] for name in _LIMITS}
+    file.add(messages, {**asked, 'limits': limits})
+
+
+def scene_of(options: DemoOptions) -> Scene:
+    """Return the scene of the cell, without a wall."""
+    return load_scene(_scene_file(options))
+
+
+def scene_path(options: DemoOptions, work: Path) -> Path:
+    """Return the scene file of all nodes; with a wall it is written to `work`."""
+    usual, own = _scene_file(options), work / 'scene.yaml'
+    if not options.wall:
+        return usual
+    start, target = (options.task.spots[name] for name in ('start', 'target'))
+    write_scene_with_wall(usual, start, target, options.wall, own)
+    return own
+
+
+def arm_of(options: DemoOptions) -> dict[str, Any]:
+    """Return the facts of the arm from the parameter files of the nodes."""
+    model = load_model(options.ur_type)
+    limits = motion_limits(model, Configuration({}).read(MotionSettings))
+    return arm_facts(model, scene_of(options).tool.T_tool_tcp, limits)
+
+
+def _scene_file(options: DemoOptions) -> Path:
+    return CONFIG / str(Configuration({'gripper': options.gripper})['scene_file'])
+
+
+def _nodes(
+    method: str, options: DemoOptions, work: Path, changes: Changes
+) -> tuple[NodeSpec, ...]:
+    """Return the nodes of the cell, with a poses file of their own."""
+    task = options.task
+    scene = {'scene_file': str(scene_path(options, work))}
+    sim: dict[str, Any] = {'real_time_factor': options.rtf, 'parts': max(1, len(task.ends))}
+    if task.moves:  # the feeder brings parts to the last of the places where they lie at first
+        x, y, yaw = task.spots[task.moves[-1][0]]
+        sim |= {'part_x': x, 'part_y': y, 'part_yaw': math.degrees(yaw)}
+    own = {
+        'poses_file': str(work / 'poses.yaml'),
+        'cycle_file': str(options.cycle_file),
+        'method': method,
+        **pattern(options.grid),
+    }
+    of_node = {'sim_driver': sim, 'pick_place': own}
+    return node_list(
+        'sim',
+        CONFIG,
+        ur_type=options.ur_type,
+        gripper=options.gripper,
+        parameters={
+            name: {**scene, **of_node.get(name, {}), **changes.get(name, {})}
+            for name in EXECUTABLES
+        },
+    )
