@@ -54,7 +54,7 @@ class ControllerPort:
     def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
         self._driver, self._controller = driver, driver.trajectory[controller]
         self._tracking = tracking
-        self._has_tolerances = controller != PASSTHROUGH  # as `trajectory_client` sends them
+        self._has_tolerances = controller != PASSTHROUGH  # as `trajectory_controller` sends them
         self._running: list[tuple[Goal, goals.AcceptedGoal, GoalListener]] = []
         self._due = 0.0
         self.motions = self.holds = 0

@@ -9,7 +9,7 @@ from control_msgs.action import FollowJointTrajectory
 from stop_cell import turn
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController
+from ur5_pick_place.nodes.driver.trajectory_controller import TrajectoryController
 from ur5_pick_place.nodes.messages.conversions import duration_to_msg
 
 NAMES = [f'left_{name}' for name in JOINT_NAMES]
@@ -23,7 +23,7 @@ def heard(t, reported, names=NAMES):
     q = MOTION.sample(t)[0]
     feedback.desired.positions = [q[NAMES.index(name)] for name in names if name in NAMES]
     feedback.desired.time_from_start = duration_to_msg(reported)
-    controller = _TrajectoryController.__new__(_TrajectoryController)
+    controller = TrajectoryController.__new__(TrajectoryController)
     controller._joint_names = NAMES
     times = []
     listener = SimpleNamespace(on_feedback=lambda _goal, stamp, at: times.append((stamp, at)))

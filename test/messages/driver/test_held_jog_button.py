@@ -35,15 +35,22 @@ class HeldButton:
             resolve_topic_name=str,
             get_logger=lambda: log,
         )
+        planner = make_planner()
+        frames = SimpleNamespace(
+            T_base_frame=self.T_base_frame, is_on_tool=lambda *_, **__: False
+        )
         self.jogging = jogging.Jogging(
-            node,
-            SimpleNamespace(manager=SimpleNamespace(status=self.status, interruptions=0)),
+            SimpleNamespace(
+                node=node,
+                model=planner.model,
+                frames=frames,
+                joint_names=JOINT_NAMES,
+                robot=SimpleNamespace(controller='controller'),
+            ),
+            planner,
+            SimpleNamespace(status=self.status, interruptions=0),
             SimpleNamespace(lists=lambda _: self),
-            make_planner(),
-            SimpleNamespace(T_base_frame=self.T_base_frame, is_on_tool=lambda *_, **__: False),
-            JOINT_NAMES,
             LoopSettings(),
-            'controller',
         )
 
     def T_base_frame(self, frame, *_, **__):

@@ -12,7 +12,7 @@ from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
-from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController
+from ur5_pick_place.nodes.driver.trajectory_controller import TrajectoryController
 from ur5_pick_place.nodes.ros.executor import SerialNode
 
 CONTROLLER = 'scaled_joint_trajectory_controller'
@@ -22,14 +22,16 @@ def test_a_hold_is_sent_to_one_driver_and_not_beside_another(ros_domain: int) ->
     rclpy.init()
     node, held = SerialNode('planner'), []
     driver = SimpleNamespace(problem='', has_another=True)
-    controller = _TrajectoryController(
-        node,
+    controller = TrajectoryController(
+        SimpleNamespace(
+            node=node,
+            joint_names=tuple(JOINT_NAMES),
+            robot=SimpleNamespace(controller=CONTROLLER),
+            model=SimpleNamespace(cycle=CYCLE),
+        ),
         ControllerManager(node),
-        CONTROLLER,
-        tuple(JOINT_NAMES),
         TrackingSettings(),
         driver,
-        CYCLE,
     )
     node.create_subscription(JointTrajectory, f'{CONTROLLER}/joint_trajectory', held.append, 1)
 

@@ -23,7 +23,7 @@ from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, check_method
-from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController
+from ur5_pick_place.nodes.driver.trajectory_controller import TrajectoryController
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controllers.controller_manager import SCALED
@@ -171,7 +171,7 @@ def test_a_path_far_from_the_arm_aborts_no_goal():
 
 @pytest.mark.parametrize(('controller', 'n'), [(PASSTHROUGH, 0), (SCALED, 6)])
 def test_a_goal_for_the_passthrough_controller_has_no_tolerances(controller, n):
-    client = object.__new__(_TrajectoryController)
+    client = object.__new__(TrajectoryController)
     client._joint_names, client._tracking = Driver(IdealArm()).joint_names, TrackingSettings()
     client._has_tolerances = controller != PASSTHROUGH
     request = client._request(SimpleNamespace(prepared=JointTrajectory(), begin=0.0))

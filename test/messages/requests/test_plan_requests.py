@@ -160,7 +160,7 @@ def test_an_error_of_ours_in_the_scene_ends_no_service(
 
 def test_old_joints_are_no_start(services: dict[str, Callable]) -> None:
     """The arm may have been moved since."""
-    status = services['trajectory_execution_event'].__self__._trajectory_client.link.status
+    status = services['trajectory_execution_event'].__self__._link.status
     wish, path = motion_request('PTP'), line_request()
     wish.motion_plan_request.start_state = path.start_state = RobotState()
     for stamp, age in ((1.0, 0.0), (2.0, 2.0)):

@@ -90,7 +90,7 @@ class Cell:
         return time_to_msg(self.now - before)
 
     def _say_joints(self, before: float, q: np.ndarray) -> None:
-        self.node._frames.joints.add(self.now - before, q)
+        self.node._cell.frames.joints.add(self.now - before, q)
 
     def _say_frames(self, topic: str, before: float, **frames) -> None:
         message = TFMessage()
@@ -98,7 +98,7 @@ class Cell:
             one = TransformStamped(child_frame_id=child, transform=matrix_to_transform(T))
             one.header.frame_id, one.header.stamp = parent, self.stamp(before)
             message.transforms.append(one)
-        store, data = self.node._frames._store, serialize_message(message)
+        store, data = self.node._cell.frames._store, serialize_message(message)
         store.add([data]) if topic == 'tf' else store.add_static(data)
 
     def scene(self):
@@ -235,7 +235,7 @@ def test_a_frame_that_does_not_move_needs_no_history(
 
 def test_a_stamp_a_little_ahead_is_waited_for(cell: Cell) -> None:
     """A client stamps with the present time, and TF is some milliseconds behind it."""
-    frames = cell.node._frames
+    frames = cell.node._cell.frames
 
     def arrives(*_args) -> None:
         for k in range(3):
@@ -268,7 +268,7 @@ def test_a_jog_has_the_axes_of_its_frame_at_the_stamp(
 def test_a_long_gap_is_no_history(cell: Cell) -> None:
     for before in (3.0, 1.5):
         cell._say_frames('tf', before, cart=('base_link', shifted(before)))
-    frames = cell.node._frames
+    frames = cell.node._cell.frames
     with pytest.raises(UnknownFrame, match=r'\(cart\), there is none for 1.500 s, more than 1'):
         frames.T_base_frame('cart', stamp=cell.now - 2.0)
     for before in (3.0, 2.8):  # the clock goes back: what was known is forgotten
@@ -281,7 +281,7 @@ def test_a_long_gap_is_no_history(cell: Cell) -> None:
 def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str) -> None:
     """A link of the arm is where the request has it."""
     requests = IkRequests(
-        UR5, cell.node._frames, JOINT_NAMES, GroupSettings(), lambda: MOVED, None
+        UR5, cell.node._cell.frames, JOINT_NAMES, GroupSettings(), lambda: MOVED, None
     )
     goal = BASE @ tool_down(0.45, -0.15, 0.3, 0.5)
     T_frame = cell.T_base_link(frame, 2.0 if frame == 'tool0' else 3.0)
@@ -298,7 +298,7 @@ def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str
 
 
 def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
-    frames = cell.node._frames
+    frames = cell.node._cell.frames
     listener = JointListener(cell.node, JOINT_NAMES, lambda _: None, lambda _: None, 10.0)
     listener.record_in(frames.joints)
 
@@ -323,7 +323,7 @@ def test_nothing_is_taught_by_a_frame_on_an_arm_whose_joints_nobody_knows(
     node, planner = cell.node, cell.node._planner
     cell._say_frames('tf', 0.0, tool0=('base_link', shifted(0.4)))
     teaching = Teaching(
-        node, tmp_path / 'poses.yaml', planner, NOW, node._frames, '',
+        node, tmp_path / 'poses.yaml', planner, NOW, node._cell.frames, '',
         {'start': PlaceSettings()}, lambda *_: '',
     )  # fmt: skip
     message = PoseStamped()

@@ -3,7 +3,7 @@
 
 import difflib
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 from rcl_interfaces.msg import (
     FloatingPointRange,
@@ -19,8 +19,25 @@ from ur5_pick_place.config_files import read_parameters, share_directory
 from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.settings import Settings
 
+Kind = TypeVar('Kind')
 _INFINITE = 1e300
 _ROS_OWN = ('use_sim_time', 'start_type_description_service', 'qos_overrides')
+
+
+def declare_all(node: Node, kind: type[Kind], **kinds: type[Settings]) -> Kind:
+    """
+    Return a dataclass of settings objects, after declaring the parameters of each.
+
+    Parameters
+    ----------
+    kind : type
+        The dataclass.
+    **kinds : Settings classes
+        Those of fields whose class is known only now.
+
+    """
+    known = {**get_type_hints(kind), **kinds}
+    return kind(**dict(zip(known, declare_settings(node, *known.values()), strict=True)))
 
 
 def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:

@@ -10,7 +10,7 @@ and turned into geometry in a separate thread, in the order of arrival.
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from functools import partial
@@ -30,10 +30,10 @@ from rclpy.serialization import serialize_message
 from ur5_pick_place.errors import ExecutionError, InvalidInput, InvalidRobotState, one_line
 from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.messages.cdr import read_message
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, read_scene, scene_message
-from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
@@ -66,8 +66,6 @@ class SceneOwner:
     ----------
     planner : MotionPlanner
         In the scene of the scene file; waits for received messages before it checks a motion.
-    joint_names : sequence of str
-        With the prefix, in controller order.
     present_joints : callable
         Returns the measured joints (6,) [rad], or None without recent joint_states.
     on_change : callable
@@ -77,14 +75,13 @@ class SceneOwner:
 
     def __init__(
         self,
-        node: SerialNode,
+        cell: Cell,
         planner: 'MotionPlanner',
-        joint_names: Sequence[str],
-        frames: Frames,
         present_joints: Callable[[], Array | None],
         on_change: Callable[[], object],
     ) -> None:
-        self._node, self._planner, self._names = node, planner, list(joint_names)
+        node, frames = cell.node, cell.frames
+        self._node, self._planner, self._names = node, planner, list(cell.joint_names)
         self._scene, self._present, self._on_change = planner.scene, present_joints, on_change
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
         warn = node.get_logger().warning

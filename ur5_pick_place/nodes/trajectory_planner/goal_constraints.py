@@ -6,24 +6,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from geometry_msgs.msg import Pose, Quaternion, Transform, Vector3
-from moveit_msgs.msg import (
-    Constraints,
-    JointConstraint,
-    OrientationConstraint,
-    PositionConstraint,
-)
+from moveit_msgs.msg import Constraints, JointConstraint, OrientationConstraint, PositionConstraint
 from shape_msgs.msg import SolidPrimitive
 from std_msgs.msg import Header
 
 from ur5_pick_place.errors import InvalidInput, JointLimitViolation, UnknownLink
-from ur5_pick_place.kinematics import BRANCHES, Model, branch_index, classify
+from ur5_pick_place.kinematics import BRANCHES, branch_index, classify
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.messages.conversions import (
     pose_to_matrix,
     to_seconds,
     transform_to_matrix,
 )
-from ur5_pick_place.nodes.tf.frames import ArmPose, Frames
+from ur5_pick_place.nodes.tf.frames import ArmPose
 from ur5_pick_place.planning.goal_region import PoseRegion, is_wide
 from ur5_pick_place.planning.paths.moves import ARC_KINDS
 
@@ -86,18 +82,10 @@ class PlanningGoal:
 
 
 class GoalConstraints:
-    """
-    Reads goal constraints.
+    """Reads goal constraints."""
 
-    Parameters
-    ----------
-    joint_names : sequence of str
-        With the prefix, in controller order.
-
-    """
-
-    def __init__(self, model: Model, frames: Frames, joint_names: Sequence[str]) -> None:
-        self._model, self._frames, self._names = model, frames, list(joint_names)
+    def __init__(self, cell: Cell) -> None:
+        self._model, self._frames, self._names = cell.model, cell.frames, list(cell.joint_names)
 
     def read(self, goal: Constraints, q_start: Array, arm: ArmPose) -> PlanningGoal:
         """

@@ -13,22 +13,20 @@ import numpy as np
 from control_msgs.msg import JointJog
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import TwistStamped
-from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.jog import COMMAND_TIMEOUT, Jog
 from ur5_pick_place.control.loops.jog_velocity import Command, JointVelocity, ToolVelocity
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.kinematics import link_pose
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager, moves_joints
-from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.ros.distro import TakenMessage
-from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
-from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
 
@@ -56,13 +54,6 @@ class Jogging:
     read all senders must have been silent, or have sent zeros, for 0.2 s, so that nothing begins
     to move when the cause goes.
 
-    Parameters
-    ----------
-    joint_names : sequence of str
-        With the prefix, in controller order.
-    controller : str
-        Name of the trajectory controller.
-
     Attributes
     ----------
     task_state : str
@@ -72,19 +63,16 @@ class Jogging:
 
     def __init__(
         self,
-        node: SerialNode,
-        client: TrajectoryClient,
-        controllers: ControllerManager,
+        cell: Cell,
         planner: MotionPlanner,
-        frames: Frames,
-        joint_names: Sequence[str],
+        manager: ExecutionManager,
+        controllers: ControllerManager,
         loops: LoopSettings,
-        controller: str,
     ) -> None:
-        self._node, self._manager, self._planner = node, client.manager, planner
-        self._reader = _CommandReader(node, planner, frames, joint_names)
-        self._names, self._loops, self._controller = tuple(joint_names), loops, controller
-        self._list = controllers.lists(_REPLY)
+        self._node, self._manager, self._planner = cell.node, manager, planner
+        self._reader = _CommandReader(cell)
+        self._names, self._loops = cell.joint_names, loops
+        self._controller, self._list = cell.robot.controller, controllers.lists(_REPLY)
         self.task_state = ''
         self._lock = threading.Lock()
         self._jog: Jog | None = None
@@ -93,14 +81,14 @@ class Jogging:
         self._since = 0.0  # steady time of the first motion command [s]
         self._last_check, self._silence = time.monotonic(), math.inf
         self._warned: tuple[str, float] = '', 0.0
-        node.reader.every(_PERIOD, self._note_silence)
+        cell.node.reader.every(_PERIOD, self._note_silence)
         for kind, topic, read in (
             (TwistStamped, _TWIST, self._reader.twist),
             (JointJog, _JOINTS, self._reader.joints),
         ):
-            name = node.resolve_topic_name(topic)
-            take = partial(self._take, BoundedReader(node, kind, name, _LARGEST), read)
-            node.reader.subscribe(kind, topic, take, _QOS, _PERIOD)
+            name = cell.node.resolve_topic_name(topic)
+            take = partial(self._take, BoundedReader(cell.node, kind, name, _LARGEST), read)
+            cell.node.reader.subscribe(kind, topic, take, _QOS, _PERIOD)
 
     @property
     def _is_in_a_job(self) -> bool:
@@ -248,11 +236,9 @@ class Jogging:
 class _CommandReader:
     """Reads commands from messages."""
 
-    def __init__(
-        self, node: Node, planner: MotionPlanner, frames: Frames, joint_names: Sequence[str]
-    ) -> None:
-        self._node, self._planner, self._frames = node, planner, frames
-        self._names = list(joint_names)
+    def __init__(self, cell: Cell) -> None:
+        self._node, self._model, self._frames = cell.node, cell.model, cell.frames
+        self._names = list(cell.joint_names)
 
     def twist(self, message: TwistStamped, q: Any) -> Command:
         """Return the twist of a message; `q` (6,) are the present joints [rad], or None."""
@@ -263,7 +249,7 @@ class _CommandReader:
             raise InvalidInput(f'twist {twist.tolist()} is not finite')
         if q is None:
             raise InvalidInput('no joint_states yet; is the driver running?')
-        model, frame = self._planner.model, message.header.frame_id
+        model, frame = self._model, message.header.frame_id
         arm = partial(link_pose, model, q)
         if not self._frames.is_on_tool(frame, waits=False):
             T = self._frames.T_base_frame(

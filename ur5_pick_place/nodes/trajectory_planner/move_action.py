@@ -2,7 +2,6 @@
 """MoveIt's action `move_action`: plans as `plan_kinematic_path` does and, by default, executes."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
@@ -13,13 +12,11 @@ from moveit_msgs.msg import (
     RobotState,
     RobotTrajectory,
 )
-from rclpy.action import ActionServer, CancelResponse
-from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
 from ur5_pick_place.nodes.messages.conversions import (
     code_with_message,
     duration_to_msg,
@@ -28,12 +25,8 @@ from ur5_pick_place.nodes.messages.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
-from ur5_pick_place.nodes.trajectory_planner.execution import (
-    PLANNING,
-    Execution,
-    end_without_success,
-)
+from ur5_pick_place.nodes.trajectory_planner.goal_run import PLANNING, GoalRun, serve_goals
+from ur5_pick_place.outcome import OnOutcome
 from ur5_pick_place.planning.planner import PlannedMotion
 
 Plan = Callable[
@@ -69,48 +62,31 @@ class MoveAction:
         self,
         node: SerialNode,
         plan: Plan,
-        client: TrajectoryClient,
-        execution: Execution,
+        manager: ExecutionManager,
         joint_names: Sequence[str],
     ) -> None:
-        self._node, self._plan = node, plan
-        self._client, self._execution = client, execution
+        self._node, self._plan, self._manager = node, plan, manager
         self._names = list(joint_names)
-        self._is_planning = False
-        self._executing: Any = None  # the goal whose motion is under way, or about to be
-        self._trace = _Trace(client.link.status)
-        self._server = ActionServer(
-            steady_expiry(node),
-            MoveGroup,
-            'move_action',
-            self._execute,
-            handle_accepted_callback=execution.accept,
-            cancel_callback=self._on_cancel,
-        )
+        self._is_planning = self._is_moving = False
+        self._trace = _Trace(manager.status)
+        self._server = serve_goals(node, manager, MoveGroup, 'move_action', self._execute)
         node.reader.every(_TRACE_PERIOD, self._trace.record)
 
-    async def _execute(self, goal: Any) -> MoveGroup.Result:
-        try:
-            return await self._plan_and_move(goal)
-        finally:
-            self._execution.forget(goal)
-
-    async def _plan_and_move(self, goal: Any) -> MoveGroup.Result:
-        result = MoveGroup.Result()
-        is_wanted = self._execution.is_wanted(goal)  # a stop during planning counts too
+    async def _execute(self, run: GoalRun) -> MoveGroup.Result:
+        goal, result = run.goal, MoveGroup.Result()
         goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
         is_plan_only = goal.request.planning_options.plan_only
-        planned = await self._planned(goal.request, result, is_wanted)
+        planned = await self._planned(goal.request, result, run.is_wanted)
         # rclpy keeps a request for 10 s after its end, and any client may send a large one.
         goal.request.request = MotionPlanRequest()
         goal.request.planning_options = PlanningOptions()
         if planned is None:
-            if not is_wanted():
+            if not run.is_wanted():
                 why = 'stopped or canceled while it was planned'
                 result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, why)
-            end_without_success(goal)
+            run.end_without_success()
         elif not is_plan_only:
-            await self._move(goal, planned, is_wanted, result)
+            await self._move(run, planned, result)
         elif goal.is_cancel_requested:
             result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, 'canceled')
             goal.canceled()
@@ -147,39 +123,27 @@ class MoveAction:
         return planned
 
     async def _move(
-        self,
-        goal: Any,
-        planned: PlannedMotion,
-        is_wanted: Callable[[], bool],
-        result: MoveGroup.Result,
+        self, run: GoalRun, planned: PlannedMotion, result: MoveGroup.Result
     ) -> None:
-        if self._executing is not None:
+        if self._is_moving:
             result.error_code = code_with_message(
                 MoveItErrorCodes.CONTROL_FAILED,
                 'another motion of move_action is under way: wait for its end, or cancel it',
             )
-            end_without_success(goal)
+            run.end_without_success()
             return
 
-        def begin() -> 'Future[Any]':
-            arrival = self._client.start(planned.trajectory, is_wanted)
+        def begin(on_outcome: OnOutcome) -> None:
+            self._manager.start(planned.trajectory, on_outcome, run.is_wanted)
             self._trace.begin()
-            return arrival
 
-        self._executing = goal
+        self._is_moving = True
         try:
-            result.error_code = await self._execution.run(
-                goal, begin, is_wanted, MoveGroup.Feedback
-            )
+            result.error_code = await run.move(begin, MoveGroup.Feedback)
         finally:
             motion = JointTrajectory(joint_names=self._names, points=self._trace.end())
             result.executed_trajectory = RobotTrajectory(joint_trajectory=motion)
-            self._executing = None
-
-    def _on_cancel(self, goal: Any) -> CancelResponse:
-        """Brake if this goal moves the arm; one that is still being planned does not begin."""
-        self._execution.cancel(goal)  # always: the goal may begin to move the arm just now
-        return CancelResponse.ACCEPT
+            self._is_moving = False
 
 
 class _Trace:

@@ -10,24 +10,22 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
 
+from builtin_interfaces.msg import Time
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import MotionPlanRequest, MoveItErrorCodes, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
-from rclpy.action import ActionServer, CancelResponse
-from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of
-from ur5_pick_place.control.motion_monitor import TrackingSettings
-from ur5_pick_place.control.robot_status import HealthSettings
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.control.robot_status import find_fault
 from ur5_pick_place.errors import (
     IncompletePath,
     InvalidInput,
@@ -36,20 +34,20 @@ from ur5_pick_place.errors import (
     one_line,
 )
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.context import make_cell
 from ur5_pick_place.nodes.cell.loads import arm_dynamics
-from ur5_pick_place.nodes.cell.robot_settings import (
-    GroupSettings,
-    RobotSettings,
-    load_cell,
-    warn_of_gaps,
-)
+from ur5_pick_place.nodes.cell.robot_settings import warn_of_gaps
+from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH
+from ur5_pick_place.nodes.driver.controller_manager import ControllerActivity, ControllerManager
+from ur5_pick_place.nodes.driver.driver_link import DriverLink
 from ur5_pick_place.nodes.driver.one_driver import OneDriver
-from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
+from ur5_pick_place.nodes.driver.trajectory_controller import TrajectoryController
 from ur5_pick_place.nodes.messages import markers
 from ur5_pick_place.nodes.messages.conversions import (
     code_with_message,
     joint_state_msg,
     success,
+    to_seconds,
     trajectory_from_msg,
     trajectory_to_msg,
 )
@@ -57,21 +55,17 @@ from ur5_pick_place.nodes.messages.refusals import refusal
 from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS, Diagnostics
 from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.liveness import watch_peer
-from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.ros.liveness import Heartbeat, watch_peer
+from ur5_pick_place.nodes.ros.parameters import declare_all
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
+from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_SERVICES, SceneOwner
-from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
-from ur5_pick_place.nodes.trajectory_planner.execution import (
-    STOP_EVENT,
-    Execution,
-    check_begins_now,
-)
+from ur5_pick_place.nodes.trajectory_planner.goal_run import STOP_EVENT, GoalRun, serve_goals
 from ur5_pick_place.nodes.trajectory_planner.jogging import Jogging
 from ur5_pick_place.nodes.trajectory_planner.move_action import MoveAction
-from ur5_pick_place.nodes.trajectory_planner.plan_requests import CartesianSettings, PlanRequests
-from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.nodes.trajectory_planner.plan_requests import PlanRequests
+from ur5_pick_place.nodes.trajectory_planner.settings import PlannerSettings
+from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
 _TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then call ~/rearm'
@@ -85,8 +79,9 @@ _SERVED = (
 )
 _ENDS = 'the planner node ends: start it again'
 _BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
-# [s] of silence after which the joints count as unknown; joint_state_timeout if that is more
-_PRESENT = 0.5
+_WATCH_PERIOD = 0.02  # [s], steady clock
+_ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
+_AT_ONCE = 1.0  # [s] by which a client's clock may be ahead of ours
 
 
 class TrajectoryPlanner(SerialNode):
@@ -95,81 +90,76 @@ class TrajectoryPlanner(SerialNode):
     def __init__(self) -> None:
         super().__init__('trajectory_planner')
         self._is_ending = False
-        robot, motion, health, tracking, groups, cartesian, self._loops, stamps = declare_settings(
-            self,
-            RobotSettings,
-            MotionSettings,
-            HealthSettings,
-            TrackingSettings,
-            GroupSettings,
-            CartesianSettings,
-            LoopSettings,
-            StampSettings,
-        )
-        self._present_time = max(_PRESENT, health.joint_state_timeout)
-        cell = load_cell(robot)
+        self._settings = settings = declare_all(self, PlannerSettings)
+        self._cell = cell = make_cell(self, settings.robot, settings.stamps)
+        health = settings.health
         warn_of_gaps(self, cell.unset_parameters, check_modes=health.check_modes)
-        self._names = cell.joint_names
         self._planner = MotionPlanner(
-            cell.model, motion, cell.scene, arm_dynamics(cell.model, robot)
+            cell.model, settings.motion, cell.scene, arm_dynamics(cell.model, settings.robot)
         )
-        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp, cell.model, stamps)
         refuse_if_served(self, _SERVED)
-        self._trajectory_client = self._make_client(robot, health, tracking, cell.unset_parameters)
-        self._trajectory_client.link.joint_listener.record_in(self._frames.joints)
-        self._requests = PlanRequests(
-            self._planner,
-            self._frames,
-            self._names,
-            groups,
-            cartesian,
-            self._loops,
-            self._present_joints,
-            self._warn,
-        )
+        self._link, self._manager = self._connect()
+        self._requests = PlanRequests(cell, self._planner, settings, self._present_joints)
         self._scene = SceneOwner(
-            self,
-            self._planner,
-            self._names,
-            self._frames,
-            self._present_joints,
-            self._trajectory_client.manager.stop_if_blocked,
+            cell, self._planner, self._present_joints, self._manager.stop_if_blocked
         )
         self._jogging = Jogging(
-            self,
-            self._trajectory_client,
-            self._trajectory_client.controllers,
-            self._planner,
-            self._frames,
-            self._names,
-            self._loops,
-            robot.controller,
+            cell, self._planner, self._manager, self._controllers, settings.loops
         )
         watch_peer(
             self, 'pick_place/state', health.peer_timeout, self._on_task_state, self._on_task_gone
         )
-        Diagnostics(self, self._trajectory_client.readiness, self._figures)
+        Diagnostics(self, self._readiness, self._figures)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._planning = ThreadPoolExecutor(1)  # one request after the other
         self._offer()
 
-    def _make_client(
-        self,
-        robot: RobotSettings,
-        health: HealthSettings,
-        tracking: TrackingSettings,
-        unset_parameters: str,
-    ) -> TrajectoryClient:
-        return TrajectoryClient(
-            self,
-            robot.controller,
-            self._planner,
-            self._names,
-            health,
-            tracking,
-            unset_parameters,
-            OneDriver(self, robot.is_simulated),
+    def _connect(self) -> tuple[DriverLink, ExecutionManager]:
+        """Return what receives from the driver, and what moves the arm through it."""
+        settings, cell = self._settings, self._cell
+        health, controller = settings.health, cell.robot.controller
+        self._has_been_ready = self._was_running = False  # this node; the program on the robot
+        self._state = Heartbeat(
+            self, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
         )
+        link = DriverLink(
+            self,
+            cell.joint_names,
+            lambda: self._manager.on_joints(),
+            self._watch,
+            lambda: self._manager.is_moving,
+        )
+        link.joint_listener.record_in(cell.frames.joints)
+        self._controllers = ControllerManager(self)
+        driver = OneDriver(self, settings.robot.is_simulated)
+        self._controller = TrajectoryController(cell, self._controllers, settings.tracking, driver)
+        manager = ExecutionManager(
+            self._planner,
+            self._controller,
+            link.status,
+            (health, settings.tracking),
+            cell.unset_parameters,
+            self._publish,
+            time.monotonic,
+            replaces=controller != PASSTHROUGH,
+        )
+        self._activity = ControllerActivity(self._controllers, controller, link.status)
+        self.reader.every(_WATCH_PERIOD, self._watch)
+        return link, manager
+
+    def _watch(self) -> None:
+        was_running, self._was_running = self._was_running, bool(self._link.status.program_running)
+        if self._was_running and not was_running:
+            self._activity.invalidate()
+        self._activity.request_if_due()
+        self._manager.watch()
+
+    def _publish(self, text: str) -> None:
+        state, _ = parse_motion_state(text)
+        if state is MotionState.STOPPED and self._has_been_ready:
+            self.get_logger().error(text)
+        self._has_been_ready |= state is MotionState.READY
+        self._state.publish(text)
 
     def _offer(self) -> None:
         for kind, name, answer in (
@@ -178,25 +168,18 @@ class TrajectoryPlanner(SerialNode):
         ):
             planned = partial(self.in_pool, answer, threads=self._planning)
             self.create_service(kind, name, planned)
-        self._execution = Execution(self._trajectory_client, self)
-        self._action = ActionServer(
-            steady_expiry(self),
-            ExecuteTrajectory,
-            'execute_trajectory',
-            self._execute,
-            handle_accepted_callback=self._execution.accept,
-            cancel_callback=self._on_cancel,
+        manager = self._manager
+        self._action = serve_goals(
+            self, manager, ExecuteTrajectory, 'execute_trajectory', self._execute
         )
-        MoveAction(
-            self, self._motion_plan, self._trajectory_client, self._execution, self._names
-        )
+        MoveAction(self, self._motion_plan, manager, self._cell.joint_names)
         self.create_subscription(String, 'trajectory_execution_event', self._on_event, 10)
         self.create_service(Trigger, '~/stop', self._on_stop)
         self.create_service(Trigger, '~/rearm', self._on_rearm)
 
     def come_to_rest(self) -> Iterator[None]:
         """Brake, as this node ends, and cancel what has not come to rest in time."""
-        self._is_ending, manager = True, self._trajectory_client.manager
+        self._is_ending, manager = True, self._manager
         manager.stop(_ENDS, latch=False)
         deadline = time.monotonic() + _BRAKING
         while manager.is_moving:
@@ -207,7 +190,7 @@ class TrajectoryPlanner(SerialNode):
     def _on_task_gone(self) -> None:
         if self._is_ending:
             return  # the launch ends both
-        manager = self._trajectory_client.manager
+        manager = self._manager
         manager.status.is_in_freedrive = False  # it is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
         # One that ends in order has requested a stop first: the arm brakes already.
@@ -215,20 +198,24 @@ class TrajectoryPlanner(SerialNode):
         end(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
-        self._trajectory_client.manager.status.is_in_freedrive = state.data == 'freedrive'
+        self._manager.status.is_in_freedrive = state.data == 'freedrive'
         self._jogging.task_state = state.data
 
+    def _readiness(self) -> tuple[bool, str]:
+        """Return whether the arm may move, and the text of the motion state."""
+        text = self._manager.motion_state
+        return parse_motion_state(text)[0] is not MotionState.STOPPED, text
+
     def _figures(self) -> dict[str, str]:
-        client = self._trajectory_client
-        streams = {STREAMS: client.why_no_stream or ACCEPTED}
-        return client.link.jitter.summary() | streams | self._jogging.figures()
+        streams = {STREAMS: self._controller.why_no_stream or ACCEPTED}
+        return self._link.jitter.summary() | streams | self._jogging.figures()
 
     def _present_joints(self) -> Array | None:
-        status = self._trajectory_client.link.status
+        status = self._link.status
         if status.bad_joints:
             raise InvalidRobotState(status.bad_joints)
         silence = time.monotonic() - (status.arrived or 0.0)
-        return status.q if silence < self._present_time else None
+        return status.q if silence < self._settings.present_time else None
 
     # -- planning ------------------------------------------------------------------------------
 
@@ -237,9 +224,9 @@ class TrajectoryPlanner(SerialNode):
     ) -> GetMotionPlan.Response:
         response, wanted = reply.motion_plan_response, request.motion_plan_request
         response.group_name = wanted.group_name
-        stops = self._trajectory_client.manager.stops
+        stops = self._manager.stops
         planned, response.error_code, response.planning_time = self._motion_plan(
-            wanted, lambda: self._trajectory_client.manager.stops == stops
+            wanted, lambda: self._manager.stops == stops
         )
         if planned:
             response.trajectory_start.joint_state = self._first_joints(planned)
@@ -265,11 +252,11 @@ class TrajectoryPlanner(SerialNode):
     def _cartesian(
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
     ) -> GetCartesianPath.Response:
-        stops = self._trajectory_client.manager.stops
+        stops = self._manager.stops
         try:
             self._scene.wait()
             planned, end = self._requests.cartesian_path(
-                request, lambda: self._trajectory_client.manager.stops == stops
+                request, lambda: self._manager.stops == stops
             )
             self._show(planned)
         except Exception as error:
@@ -291,43 +278,43 @@ class TrajectoryPlanner(SerialNode):
         return refusal(self, error)
 
     def _first_joints(self, planned: PlannedMotion) -> JointState:
-        return joint_state_msg(planned.trajectory.q[0], self._names)
+        return joint_state_msg(planned.trajectory.q[0], self._cell.joint_names)
 
     def _message(self, planned: PlannedMotion) -> JointTrajectory:
-        return trajectory_to_msg(planned.trajectory, self._names)
+        return trajectory_to_msg(planned.trajectory, self._cell.joint_names)
 
     def _show(self, planned: PlannedMotion) -> None:
         if self._path.get_subscription_count():
             path = markers.tool_path(self._planner, planned.trajectory)
-            self._path.publish(self._frames.prefixed(path))
+            self._path.publish(self._cell.frames.prefixed(path))
 
     # -- moving --------------------------------------------------------------------------------
 
-    async def _execute(self, goal: Any) -> ExecuteTrajectory.Result:
-        is_wanted = self._execution.is_wanted(goal)
-
-        def begin() -> 'Future[Any]':
+    async def _execute(self, run: GoalRun) -> ExecuteTrajectory.Result:
+        def begin(on_outcome: OnOutcome) -> None:
             self._scene.wait()
+            request = run.goal.request
             # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
-            message, goal.request.trajectory = goal.request.trajectory, RobotTrajectory()
-            now = self.get_clock().now().to_msg()
-            check_begins_now(message.joint_trajectory.header.stamp, now)
-            method, trajectory = _method(goal.request), trajectory_from_msg(message, self._names)
+            message, request.trajectory = request.trajectory, RobotTrajectory()
+            _check_begins_now(
+                message.joint_trajectory.header.stamp, self.get_clock().now().to_msg()
+            )
+            method = _method(request)
+            trajectory = trajectory_from_msg(message, self._cell.joint_names)
             if not method:
-                return self._trajectory_client.start(trajectory, is_wanted)
-            make_loop = partial(loop_of, self._planner, method, trajectory, self._loops)
-            return self._trajectory_client.start_loop(make_loop, trajectory, is_wanted)
+                self._manager.start(trajectory, on_outcome, run.is_wanted)
+                return
+            make_loop = partial(
+                loop_of, self._planner, method, trajectory, self._settings.loops
+            )
+            self._manager.start_loop(make_loop, trajectory, on_outcome, run.is_wanted)
 
-        code = await self._execution.run(goal, begin, is_wanted, ExecuteTrajectory.Feedback)
+        code = await run.move(begin, ExecuteTrajectory.Feedback)
         return ExecuteTrajectory.Result(error_code=code)
-
-    def _on_cancel(self, goal: Any) -> CancelResponse:
-        self._execution.cancel(goal)
-        return CancelResponse.ACCEPT
 
     def _on_event(self, message: String) -> None:
         if message.data == 'stop':
-            self._trajectory_client.manager.stop(STOP_EVENT, latch=False)
+            self._manager.stop(STOP_EVENT, latch=False)
         else:
             self._warn(f'trajectory_execution_event {message.data!r} ignored: must be "stop"')
 
@@ -335,16 +322,45 @@ class TrajectoryPlanner(SerialNode):
         self.get_logger().warning(one_line(text))
 
     def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
-        self._trajectory_client.manager.stop('stop requested', latch=True)
+        self._manager.stop('stop requested', latch=True)
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         return reply
+
+    async def _rearm(self) -> Outcome:
+        """
+        Rearm once the controller is active, at most a second later.
+
+        The driver activates it only a moment after the program runs.
+
+        """
+        status, stops = self._link.status, self._manager.stops
+
+        def is_decided() -> bool:
+            is_refused = bool(find_fault(status, time.monotonic(), self._settings.health))
+            return not status.why_inactive or status.is_in_freedrive or is_refused
+
+        self._activity.invalidate()
+        await wait_until(self, is_decided, _ACTIVATION)
+        if self._manager.stops != stops:
+            return Outcome.failed('a stop came meanwhile; call ~/rearm again')
+        return self._manager.rearm()
 
     async def _on_rearm(
         self, _request: Trigger.Request, reply: Trigger.Response
     ) -> Trigger.Response:
-        outcome = await self._trajectory_client.rearm()
+        outcome = await self._rearm()
         reply.success, reply.message = outcome.ok, outcome.reason or 'ready'
         return reply
+
+
+def _check_begins_now(stamp: Time, now: Time) -> None:
+    """Refuse a trajectory that begins later: the gate checks it against the present joints."""
+    ahead = to_seconds(stamp) - to_seconds(now)
+    if ahead > _AT_ONCE:
+        raise InvalidInput(
+            f'trajectory header.stamp is {ahead:.3f} s from now: a motion begins at once, leave '
+            'it 0, and send the motion when it is due'
+        )
 
 
 def _method(request: ExecuteTrajectory.Goal) -> str:

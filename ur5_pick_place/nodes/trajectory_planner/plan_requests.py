@@ -5,7 +5,6 @@ import copy
 import functools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +12,6 @@ from moveit_msgs.msg import Constraints, MotionPlanRequest, RobotState
 from moveit_msgs.srv import GetCartesianPath
 
 from ur5_pick_place.control.loops.laws import Gradient, ResolvedRate
-from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import plan_roll_out
 from ur5_pick_place.errors import (
     IncompletePath,
@@ -24,22 +22,20 @@ from ur5_pick_place.errors import (
     PlanningError,
     TimedOut,
     Ur5PickPlaceError,
+    one_line,
 )
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
-from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
-from ur5_pick_place.nodes.messages.conversions import (
-    joints_of_request,
-    pose_to_matrix,
-    to_seconds,
-)
+from ur5_pick_place.nodes.cell.context import Cell
+from ur5_pick_place.nodes.messages.conversions import joints_of_request, pose_to_matrix, to_seconds
 from ur5_pick_place.nodes.ros.distro import speed_limited_link
-from ur5_pick_place.nodes.tf.frames import ArmPose, Frames
+from ur5_pick_place.nodes.tf.frames import ArmPose
 from ur5_pick_place.nodes.trajectory_planner.goal_constraints import (
     GoalConstraints,
     PlanningGoal,
     refuse_path_constraints,
 )
+from ur5_pick_place.nodes.trajectory_planner.settings import PlannerSettings
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.goal_region import joints_within
 from ur5_pick_place.planning.joint_goals import first_free, goals_among, goals_at
@@ -47,7 +43,6 @@ from ur5_pick_place.planning.paths.moves import JumpThresholds, PathSegment, fin
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.ways_round import SEARCH_TIME
-from ur5_pick_place.settings import Settings, setting
 
 AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'
 # The closed-loop methods by their planner_id.
@@ -61,17 +56,6 @@ _MAX_SEARCH_TIME = 60.0  # [s]
 _MAX_CARTESIAN_TIME = 20.0  # [s] to plan a Cartesian path; other planning requests wait for it
 _MIN_STEP, _MAX_STEP = 5e-4, 0.01  # [m]; coarser steps than this could miss a singularity
 _LOOP_END = 0.05  # [rad] a closed loop may end outside a goal's joint bounds: its end is Cartesian
-
-
-@dataclass(frozen=True)
-class CartesianSettings(Settings):
-    """How compute_cartesian_path handles a path that ends early."""
-
-    allow_partial_cartesian: bool = setting(
-        False,
-        'return the feasible part of a path that cannot be followed to its end, with its fraction '
-        'and SUCCESS, as MoveIt does; false: all or nothing',
-    )
 
 
 class _Request(NamedTuple):
@@ -92,30 +76,25 @@ class PlanRequests:
 
     Parameters
     ----------
-    joint_names : sequence of str
-        With the prefix, in controller order.
     present_joints : callable
         Returns the measured joints (6,) [rad], or None without recent joint_states.
-    warn : callable
-        Takes a line for the log.
 
     """
 
     def __init__(
         self,
+        cell: Cell,
         planner: MotionPlanner,
-        frames: Frames,
-        joint_names: Sequence[str],
-        groups: GroupSettings,
-        settings: CartesianSettings,
-        loops: LoopSettings,
+        settings: PlannerSettings,
         present_joints: Callable[[], Array | None],
-        warn: Callable[[str], object],
     ) -> None:
-        self._planner, self._frames, self._names = planner, frames, list(joint_names)
-        self._groups, self._settings, self._loops = groups, settings, loops
-        self._present, self._warn = present_joints, warn
-        self._goals = GoalConstraints(planner.model, frames, joint_names)
+        self._planner, self._frames, self._names = planner, cell.frames, list(cell.joint_names)
+        self._settings, self._present = settings, present_joints
+        self._log = cell.node.get_logger()
+        self._goals = GoalConstraints(cell)
+
+    def _warn(self, text: str) -> None:
+        self._log.warning(one_line(text))
 
     def motion_plan(
         self, request: MotionPlanRequest, is_wanted: Callable[[], bool] = lambda: True
@@ -137,7 +116,7 @@ class PlanRequests:
             may be empty.
 
         """
-        self._groups.check_group(request.group_name)
+        self._settings.groups.check_group(request.group_name)
         if n := len(request.trajectory_constraints.constraints):
             raise InvalidInput(f'trajectory_constraints holds {n}: not supported, leave it empty')
         if n := len(request.reference_trajectories):
@@ -194,7 +173,7 @@ class PlanRequests:
     def _cartesian_path(
         self, request: GetCartesianPath.Request
     ) -> tuple[PlannedMotion, IncompletePath | None]:
-        self._groups.check_group(request.group_name)
+        self._settings.groups.check_group(request.group_name)
         if not 1 <= len(request.waypoints) <= _MAX_WAYPOINTS:
             raise InvalidInput(
                 f'{len(request.waypoints)} waypoints: must be 1 to {_MAX_WAYPOINTS}'
@@ -217,7 +196,8 @@ class PlanRequests:
         reach = find_followable_path(
             planner.model, planner.collision, q_start, waypoints, step, T_tool_link, jumps
         )
-        if reach.end and not (self._settings.allow_partial_cartesian and reach.end.fraction > 0.0):
+        takes_part = self._settings.cartesian.allow_partial_cartesian
+        if reach.end and not (takes_part and reach.end.fraction > 0.0):
             raise reach.end
         moves = [PathSegment(T) for T in reach.T_waypoints]
         return planner.chain(q_start, moves, scaling, step, T_tool_link), reach.end
@@ -382,7 +362,8 @@ class PlanRequests:
                 f'{goal.branch}; change the branch with PTP first'
             )
         if method := _METHODS.get(wanted.planner_id):
-            planned = plan_roll_out(planner, method, q_start, T_goal, wanted.scaling, self._loops)
+            loops = self._settings.loops
+            planned = plan_roll_out(planner, method, q_start, T_goal, wanted.scaling, loops)
         else:
             move, T_tool_link = PathSegment(T_goal), self._frames.T_tool_link(goal.link)
             if wanted.planner_id == CIRC:

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The execution manager in the planner node, connected to the trajectory controller."""
+"""The driver's trajectory controller: goals, streams, and what keeps it from taking them."""
 
 import math
-import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,24 +10,19 @@ from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from rclpy.action import ActionClient
-from rclpy.node import Node
-from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
 from unique_identifier_msgs.msg import UUID
 
 from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
-from ur5_pick_place.control.execution_manager import ExecutionManager, IsWanted
-from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.splicing import gap_form, has_gap, next_segment
 from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import TrackingSettings
-from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.control.robot_status import HealthSettings, find_fault
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, ControllerGoals
-from ur5_pick_place.nodes.driver.controller_manager import ControllerActivity, ControllerManager
-from ur5_pick_place.nodes.driver.driver_link import GOAL, DriverLink
+from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
+from ur5_pick_place.nodes.driver.driver_link import GOAL
 from ur5_pick_place.nodes.driver.one_driver import OneDriver
 from ur5_pick_place.nodes.driver.replacement import Replacement
 from ur5_pick_place.nodes.messages.conversions import (
@@ -38,13 +31,8 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.liveness import Heartbeat
-from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.outcome import DONE, Outcome
-from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
-from ur5_pick_place.planning.planner import MotionPlanner
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
 _ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
@@ -57,148 +45,18 @@ _STATUS = {
 }
 
 
-class TrajectoryClient:
-    """
-    Runs an `ExecutionManager` on the driver's topics and publishes its motion state.
-
-    Parameters
-    ----------
-    controller : str
-        Name of the joint trajectory controller.
-    planner : MotionPlanner
-        Its gate checks every motion.
-    joint_names : tuple of str
-        With the prefix, in controller order.
-    unset_parameters : str
-        Which parameters the user must set; not empty refuses all motion.
-
-    """
+class TrajectoryController:
+    """The driver's trajectory controller, its action and topic, as `controller.Controller`."""
 
     def __init__(
         self,
-        node: SerialNode,
-        controller: str,
-        planner: MotionPlanner,
-        joint_names: tuple[str, ...],
-        health: HealthSettings,
-        tracking: TrackingSettings,
-        unset_parameters: str,
-        driver: OneDriver,
-    ) -> None:
-        self._node, self._has_been_ready, self._health = node, False, health
-        self._was_running = False  # the program
-        self._state = Heartbeat(
-            node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
-        )
-        self.link = DriverLink(
-            node,
-            joint_names,
-            self._on_joints,
-            self._watch,
-            lambda: self.manager.is_moving,
-        )
-        self.controllers = ControllerManager(node)
-        self._controller = _TrajectoryController(
-            node,
-            self.controllers,
-            controller,
-            joint_names,
-            tracking,
-            driver,
-            planner.model.cycle,
-        )
-        self.manager = ExecutionManager(
-            planner,
-            self._controller,
-            self.link.status,
-            (health, tracking),
-            unset_parameters,
-            self._publish,
-            time.monotonic,
-            replaces=controller != PASSTHROUGH,
-        )
-        self._activity = ControllerActivity(self.controllers, controller, self.link.status)
-        node.reader.every(_WATCH_PERIOD, self._watch)
-
-    @property
-    def why_no_stream(self) -> str:
-        """Why jogs and closed loops are refused; empty if they are not."""
-        return self._controller.why_no_stream
-
-    def readiness(self) -> tuple[bool, str]:
-        """Return whether the arm may move, and the text of the motion state."""
-        text = self.manager.motion_state
-        return parse_motion_state(text)[0] is not MotionState.STOPPED, text
-
-    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[Outcome]':
-        """Call `ExecutionManager.start` and return a future of the outcome."""
-        outcome: Future[Outcome] = Future()
-        self.manager.start(trajectory, partial(self._node.finish, outcome), is_wanted)
-        return outcome
-
-    def start_loop(
-        self,
-        make_loop: Callable[[GateReport], ClosedLoop],
-        rollout: Trajectory,
-        is_wanted: IsWanted,
-    ) -> 'Future[Outcome]':
-        """Call `ExecutionManager.start_loop` and return a future of the outcome."""
-        outcome: Future[Outcome] = Future()
-        finish = partial(self._node.finish, outcome)
-        self.manager.start_loop(make_loop, rollout, finish, is_wanted)
-        return outcome
-
-    async def rearm(self) -> Outcome:
-        """
-        Call `ExecutionManager.rearm` once the controller is active, at most a second later.
-
-        The driver activates it only a moment after the program runs.
-
-        """
-        status, stops = self.link.status, self.manager.stops
-
-        def is_decided() -> bool:
-            is_refused = bool(find_fault(status, time.monotonic(), self._health))
-            return not status.why_inactive or status.is_in_freedrive or is_refused
-
-        self._activity.invalidate()
-        await wait_until(self._node, is_decided, _ACTIVATION)
-        if self.manager.stops != stops:
-            return Outcome.failed('a stop came meanwhile; call ~/rearm again')
-        return self.manager.rearm()
-
-    def _on_joints(self) -> None:
-        self.manager.on_joints()
-
-    def _watch(self) -> None:
-        was_running, self._was_running = self._was_running, bool(self.link.status.program_running)
-        if self._was_running and not was_running:
-            self._activity.invalidate()
-        self._activity.request_if_due()
-        self.manager.watch()
-
-    def _publish(self, text: str) -> None:
-        state, _ = parse_motion_state(text)
-        if state is MotionState.STOPPED and self._has_been_ready:
-            self._node.get_logger().error(text)
-        self._has_been_ready |= state is MotionState.READY
-        self._state.publish(text)
-
-
-class _TrajectoryController:
-    """The controller's action and topic, as `controller.Controller`."""
-
-    def __init__(
-        self,
-        node: Node,
+        cell: Cell,
         controllers: ControllerManager,
-        controller: str,
-        joint_names: tuple[str, ...],
         tracking: TrackingSettings,
         driver: OneDriver,
-        cycle: float,
     ) -> None:
-        self._driver, self._cycle = driver, cycle
+        self._driver, self._cycle = driver, cell.model.cycle
+        node, joint_names, controller = cell.node, cell.joint_names, cell.robot.controller
         self._name = f'{controller}/follow_joint_trajectory'
         self._joint_names, self._tracking = joint_names, tracking
         self._has_tolerances = controller != PASSTHROUGH
