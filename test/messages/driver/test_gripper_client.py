@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.driver.gripper_client import GripperClient, position_in
-from ur5_pick_place.nodes.pick_place.gripper_choice import chosen_gripper
+from ur5_pick_place.nodes.pick_place.settings import chosen_gripper
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.sim.gripper import GripperActions

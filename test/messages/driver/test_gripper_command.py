@@ -10,7 +10,7 @@ import pytest
 from control_msgs.action import GripperCommand
 
 from ur5_pick_place.nodes.pick_place import gripper_command
-from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice
+from ur5_pick_place.nodes.pick_place.settings import GripperChoice
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
 from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings

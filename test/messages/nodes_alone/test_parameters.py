@@ -21,11 +21,11 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
 from ur5_pick_place.nodes.ik_service import node as ik_service
-from ur5_pick_place.nodes.pick_place import node as pick_place
+from ur5_pick_place.nodes.pick_place import settings as pick_place
 from ur5_pick_place.nodes.ros import process
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.sim import driver as sim_driver
-from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner
+from ur5_pick_place.nodes.trajectory_planner import settings as planner
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS
 from ur5_pick_place.task.places.poses import TaughtPose
@@ -40,7 +40,7 @@ FILES = {
 }
 KINDS = {
     kind
-    for module in (ik_service, pick_place, sim_driver, trajectory_planner)
+    for module in (ik_service, pick_place, sim_driver, planner)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Settings) and kind is not TaughtPose
 } | {kind.settings_type for kind in GRIPPERS.values()}

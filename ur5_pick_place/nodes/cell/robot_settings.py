@@ -83,13 +83,6 @@ class GroupSettings(Settings):
 
 
 @dataclass(frozen=True)
-class TeachingSettings(Settings):
-    """The file of taught poses; one per robot, as equal models cannot be distinguished."""
-
-    poses_file: str = setting('~/.ros/ur5_pick_place/poses.yaml', 'where taught poses are kept')
-
-
-@dataclass(frozen=True)
 class RobotSetup:
     """
     The arm, its joint names and its scene.

@@ -21,12 +21,8 @@ from visualization_msgs.msg import MarkerArray
 from ur5_pick_place.errors import CollisionCheckUnavailable, InvalidRobotState
 from ur5_pick_place.kinematics import Model, Solution
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.cell.robot_settings import (
-    GroupSettings,
-    RobotSettings,
-    RobotSetup,
-    load_cell,
-)
+from ur5_pick_place.nodes.cell.context import Cell, make_cell
+from ur5_pick_place.nodes.cell.robot_settings import GroupSettings, RobotSettings
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.ik_service.requests import Answer, IkRequests
 from ur5_pick_place.nodes.messages.conversions import fill_code, success
@@ -37,7 +33,7 @@ from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
-from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
+from ur5_pick_place.nodes.tf.frames import StampSettings
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.world import AttachedObject, World
 
@@ -59,9 +55,8 @@ class IkService(SerialNode):
         robot, groups, stamps = declare_settings(
             self, RobotSettings, GroupSettings, StampSettings
         )
-        cell = load_cell(robot)
-        self._model, self._names = cell.model, cell.joint_names
-        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp, cell.model, stamps)
+        cell = make_cell(self, robot, stamps)
+        self._model, self._names, self._frames = cell.model, cell.joint_names, cell.frames
         self._q: Array | None = None
         self._bad_joints = ''
         self._received = 0.0  # steady clock [s]
@@ -89,7 +84,7 @@ class IkService(SerialNode):
             self.create_service(GetPositionIK, name, answer)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
-    def _follow_scene(self, cell: RobotSetup) -> 'CollisionModel | None':
+    def _follow_scene(self, cell: Cell) -> 'CollisionModel | None':
         """Return the collision model, or None, with a warning, where coal is missing."""
         make_model: Callable[[Model, Scene], CollisionModel] | None = None
         try:

@@ -18,7 +18,7 @@ from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.messages.refusals import reason_of
-from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice
+from ur5_pick_place.nodes.pick_place.settings import GripperChoice
 from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings

@@ -7,11 +7,10 @@ The decisions are made in `task.machine`; here are the requests and the publishe
 """
 
 import json
-import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,67 +21,43 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.config_files import user_path
-from ur5_pick_place.control.loops.loop_settings import LoopSettings
-from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
+from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.context import make_cell
 from ur5_pick_place.nodes.cell.loads import arm_dynamics
-from ur5_pick_place.nodes.cell.robot_settings import (
-    RobotSettings,
-    TeachingSettings,
-    config_file,
-    load_cell,
-    warn_of_gaps,
-)
+from ur5_pick_place.nodes.cell.robot_settings import config_file, warn_of_gaps
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
 from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.messages.refusals import reason_of
-from ur5_pick_place.nodes.pick_place import gripper_command
+from ur5_pick_place.nodes.pick_place import gripper_command, teach_markers
 from ur5_pick_place.nodes.pick_place.arm_stop import ArmStop, PlannerLatch
-from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice, chosen_gripper
 from ur5_pick_place.nodes.pick_place.plan_drawing import PlanDrawing
 from ur5_pick_place.nodes.pick_place.pose_topics import PoseTopics
+from ur5_pick_place.nodes.pick_place.settings import TaskNodeSettings, chosen_gripper
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.pick_place.task_port import PLANNER, TaskPort
-from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.pick_place.teaching import Taught, Teaching, stamp_text
 from ur5_pick_place.nodes.ros.diagnostics import Diagnostics
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import Heartbeat
-from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.ros.parameters import declare_all
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.ros.served_names import task_services
 from ur5_pick_place.nodes.ros.service_calls import call_service
-from ur5_pick_place.nodes.scene.carried_part import CarriedPart
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
-from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
 from ur5_pick_place.outcome import Outcome
-from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.world import World
-from ur5_pick_place.settings import setting
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle.file import load_cycle
-from ur5_pick_place.task.cycle.pattern import PatternSettings
-from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import PLANNER_GONE, RUN
-from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.station import Station, StationSettings
 
 _BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
 _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
-
-
-@dataclass(frozen=True)
-class NodeSettings(TeachingSettings):
-    """Files and thresholds of this node."""
-
-    cycle_file: str = setting(
-        'cycle.yaml', 'the stages; a path, or a bare file name within config/'
-    )
 
 
 class PickPlace(SerialNode):
@@ -91,48 +66,32 @@ class PickPlace(SerialNode):
     def __init__(self) -> None:
         super().__init__('pick_place')
         kind = chosen_gripper(self)
-        robot, motion, health, task, pattern, loops, choice, grip, own, stamps = declare_settings(
-            self,
-            RobotSettings,
-            MotionSettings,
-            HealthSettings,
-            TaskSettings,
-            PatternSettings,
-            LoopSettings,
-            GripperChoice,
-            kind.settings_type,
-            NodeSettings,
-            StampSettings,
-        )
+        self._settings = settings = declare_all(self, TaskNodeSettings, grip=kind.settings_type)
+        robot, health, grip = settings.robot, settings.health, settings.grip
         gripper = kind(grip, robot.tool_voltage)
-        cycle = load_cycle(config_file(own.cycle_file), gripper.pins)
+        cycle = load_cycle(config_file(settings.files.cycle_file), gripper.pins)
         self._places = cycle.places
-        refuse_if_served(self, task_services(self._places))
-        check_method(robot.controller, task.method)
-        cell = load_cell(robot)
+        refuse_if_served(self, _served(self._places))
+        check_method(robot.controller, settings.task.method)
+        keep = max((p.max_age for p in self._places.values() if p.from_frame), default=0.0)
+        self._cell = cell = make_cell(self, robot, settings.stamps, keep)
         checks = {'check_modes': health.check_modes, 'confirm_pins': grip.confirm_pins}
         warn_of_gaps(self, cell.unset_parameters, **checks)
-        self._settings, self._robot, self._cell = own, robot, cell
-        self._choice = choice
-        keep = max((p.max_age for p in self._places.values() if p.from_frame), default=0.0)
-        self._frames = Frames(
-            self, robot.tf_prefix, cell.T_tool_tcp, cell.model, stamps, keep=keep
-        )
         self._port = TaskPort(
-            self,
-            cell.joint_names,
-            CarriedPart(self, cell.scene, robot.tf_prefix),
-            io_timeout(health) if grip.confirm_pins else math.inf,
-            health.peer_timeout,
-            self._on_tick,
-            self._on_planner_death,
-            lambda: bool(self._machine.job_name),
-            grip if isinstance(grip, ActionSettings) else None,
+            cell, health, grip, self._on_tick, self._on_planner_death, self._has_job
         )
-        self._port.joint_listener.record_in(self._frames.joints)
-        payload = (robot.payload_mass or 0.0, robot.payload_centre)
+        self._port.joint_listener.record_in(cell.frames.joints)
+        x, y, z = robot.payload_centre
         station = Station(
-            StationSettings(motion, task, pattern, loops, gripper, cycle, payload),
+            StationSettings(
+                settings.motion,
+                settings.task,
+                settings.pattern,
+                settings.loops,
+                gripper,
+                cycle,
+                (robot.payload_mass or 0.0, (x, y, z)),
+            ),
             cell.model,
             cell.scene,
             arm_dynamics(cell.model, robot),
@@ -143,10 +102,13 @@ class PickPlace(SerialNode):
         self._published, self._publishing = '', threading.Lock()
         self._offer(health)
 
+    def _has_job(self) -> bool:
+        return bool(self._machine.job_name)
+
     def _offer(self, health: HealthSettings) -> None:
         """Read the taught poses and offer every topic and service."""
-        station, prefix = self._station, self._robot.tf_prefix
-        file = user_path(self._settings.poses_file)
+        station, prefix = self._station, self._cell.robot.tf_prefix
+        file = user_path(self._settings.files.poses_file)
         # Before ~/state, as it may raise: a state that loses its publisher is, to the planner, a
         # dead task node.
         self._teaching = Teaching(
@@ -154,7 +116,7 @@ class PickPlace(SerialNode):
             file,
             station.planner,
             station.provenance,
-            self._frames,
+            self._cell.frames,
             prefix,
             self._places,
             station.cycle_planner.places.check_taught,
@@ -163,7 +125,7 @@ class PickPlace(SerialNode):
         self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_suspended)
         self._event = self.create_publisher(String, '~/event', 100)
         self._drawing = PlanDrawing(
-            self, self._frames, station.planner, lambda: self._machine.plan
+            self, self._cell.frames, station.planner, lambda: self._machine.plan
         )
         self._offer_services(health.check_modes)
         self._poses = PoseTopics(
@@ -175,10 +137,10 @@ class PickPlace(SerialNode):
             self._refuse_unheard,
         )
         self._gripper_commands = gripper_command.GripperCommands(
-            self, self._run, self._choice, self._port.observe, self._job
+            self, self._run, self._settings.choice, self._port.observe, self._job
         )
         teaching = self._teaching
-        self._teach_markers = TeachMarkers(
+        self._teach_markers = teach_markers.TeachMarkers(
             self, prefix, teaching.places, self._poses.put, teaching.movable
         )
         Diagnostics(
@@ -191,7 +153,7 @@ class PickPlace(SerialNode):
         self._take_world(self._cell.scene.world)
         SceneFollower(
             self,
-            self._frames,
+            self._cell.frames,
             lambda world, _part: self._take_world(world),
             restores=True,
         )
@@ -225,7 +187,7 @@ class PickPlace(SerialNode):
         self._latch = PlannerLatch(self._stop_planner)
         self.create_service(Trigger, '~/stop', self._stop)
         self.create_service(Trigger, '~/rearm', self._rearm)
-        controller = self._robot.controller
+        controller = self._cell.robot.controller
         controllers = ControllerManager(self)
         names = self._cell.joint_names
         goals = ControllerGoals(self, controllers, controller, names)
@@ -292,7 +254,7 @@ class PickPlace(SerialNode):
     async def _teach_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
         header = message.header
         is_now = not to_seconds(header.stamp)
-        if is_now and await self.in_pool(self._frames.is_carried, header.frame_id):
+        if is_now and await self.in_pool(self._cell.frames.is_carried, header.frame_id):
             await self._port.wait_for_rest()
         await self.in_pool(self._answer_pose, name, message, q)
 
@@ -444,6 +406,20 @@ class PickPlace(SerialNode):
             self.get_logger().info(f'the plan:\n{report_text(data["rows"])}')
         else:
             self.get_logger().info(line)
+
+
+def _served(places: Iterable[str]) -> list[str]:
+    """Return the names of all services, with one to teach each place, and of the action's."""
+    own = (
+        *('plan', 'run', 'pause', 'resume', 'stop', 'rearm', 'go_home', 'freedrive'),
+        *('init_gripper', 'open_gripper', 'close_gripper'),
+    )
+    return [
+        *(f'~/{name}' for name in own),
+        *(f'~/teach_{place}' for place in places),
+        f'{teach_markers.TOPIC}/get_interactive_markers',
+        f'{gripper_command.NAME}/_action/send_goal',
+    ]
 
 
 def main() -> None:

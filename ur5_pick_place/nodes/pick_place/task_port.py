@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The task's connection to robot and planner: topics in, actions and services out."""
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,25 +15,25 @@ from std_msgs.msg import String
 
 from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.driver_link import GOAL
 from ur5_pick_place.nodes.driver.gripper_client import GripperClient
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.driver.robot_io import RobotIo
 from ur5_pick_place.nodes.driver.speed_scaling import SpeedScaling
-from ur5_pick_place.nodes.messages.conversions import (
-    trajectory_to_msg,
-)
+from ur5_pick_place.nodes.messages.conversions import trajectory_to_msg
 from ur5_pick_place.nodes.ros.distro import name_method, read
-from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import watch_peer
 from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.ros.topic_reader import ARM_PERIOD
 from ur5_pick_place.nodes.scene.carried_part import CarriedPart
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings
+from ur5_pick_place.task.grippers.base import GripperSettings
 from ur5_pick_place.task.job import (
     Carry,
     Command,
@@ -59,14 +60,8 @@ class TaskPort:
 
     Parameters
     ----------
-    joint_names : sequence of str
-        With the prefix, in controller order.
-    carried : CarriedPart
-        Publishes to the planner what the gripper holds.
-    io_timeout : float
-        Silence of io_states that ends any job [s]; infinite if pins are not confirmed.
-    peer_timeout : float
-        See `HealthSettings`.
+    grip : GripperSettings
+        Of the gripper; some have an action server.
     on_tick : callable
         Called about every 8 ms of robot time during a job and 16 ms without one, for every motion
         state of the planner, and for every reply that reports success.
@@ -74,8 +69,6 @@ class TaskPort:
         Called when the planner node has died or is stuck.
     is_busy : callable
         Returns whether a job runs.
-    gripper : ActionSettings, optional
-        Only of a gripper with an action server.
 
     Attributes
     ----------
@@ -86,16 +79,14 @@ class TaskPort:
 
     def __init__(
         self,
-        node: SerialNode,
-        joint_names: Sequence[str],
-        carried: CarriedPart,
-        io_timeout: float,
-        peer_timeout: float,
+        cell: Cell,
+        health: HealthSettings,
+        grip: GripperSettings,
         on_tick: Callable[[], None],
         on_planner_death: Callable[[], None],
         is_busy: Callable[[], bool],
-        gripper: ActionSettings | None = None,
     ) -> None:
+        node = cell.node
         self._stillness = Stillness()
         self._arrived = 0.0  # steady time of `q` [s]
         self._bad_joints = ''
@@ -104,8 +95,10 @@ class TaskPort:
         self.stamp = 0.0  # [s] ROS time of `q`: the clock of jobs, as /clock may be late
         self.planner_state = ''
         self._speed_scaling = 1.0
-        self._names = list(joint_names)
-        self._carried, self._io_timeout, self._on_tick = carried, io_timeout, on_tick
+        self._names, self._on_tick = list(cell.joint_names), on_tick
+        self._carried = CarriedPart(node, cell.scene, cell.robot.tf_prefix)
+        # Silence of io_states that ends any job [s].
+        self._io_timeout = io_timeout(health) if grip.confirm_pins else math.inf
         self.has_planner = False
         self._goal: ClientGoalHandle[Any, Any, Any] | None = None
         self._motions = 0
@@ -116,7 +109,11 @@ class TaskPort:
             return _JOB_PERIOD if is_busy() else ARM_PERIOD
 
         self._io = RobotIo(node, period)
-        self._gripper = GripperClient(node, gripper, period, io_timeout) if gripper else None
+        self._gripper = (
+            GripperClient(node, grip, period, self._io_timeout)
+            if isinstance(grip, ActionSettings)
+            else None
+        )
         self._execute: ActionClient[Any, Any, Any] = ActionClient(
             node,
             ExecuteTrajectory,
@@ -129,11 +126,11 @@ class TaskPort:
             on_planner_death()
 
         state = f'{PLANNER}/motion_state'
-        watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
+        watch_peer(node, state, health.peer_timeout, self._on_planner_state, on_death)
 
         SpeedScaling(node, self._on_speed_scaling, period)
         self.joint_listener = JointListener(
-            node, joint_names, self._on_joint_states, self._on_bad_joints, period
+            node, cell.joint_names, self._on_joint_states, self._on_bad_joints, period
         )
 
     @property

@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which gripper a node has: the parameter `gripper`, and the parameters of that kind."""
+"""The parameters of the task node, among them those of its kind of gripper."""
 
 from dataclasses import dataclass
 
 from rclpy.node import Node
 
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings
+from ur5_pick_place.nodes.tf.frames import StampSettings
+from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.grippers.base import Gripper
-from ur5_pick_place.task.grippers.registry import (
-    DEFAULT,
-    KINDS,
-    check_parameters,
-    gripper_type,
-)
+from ur5_pick_place.task.cycle.pattern import PatternSettings
+from ur5_pick_place.task.grippers.base import Gripper, GripperSettings
+from ur5_pick_place.task.grippers.registry import DEFAULT, KINDS, check_parameters, gripper_type
+from ur5_pick_place.task.motions import TaskSettings
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,32 @@ class GripperChoice(Settings):
                 f'gripper_threshold = {self.gripper_threshold} m: must be less than '
                 f'gripper_opening = {self.gripper_opening} m'
             )
+
+
+@dataclass(frozen=True)
+class FileSettings(Settings):
+    """Files of this node; one of taught poses per robot, as equal models look the same."""
+
+    poses_file: str = setting('~/.ros/ur5_pick_place/poses.yaml', 'where taught poses are kept')
+    cycle_file: str = setting(
+        'cycle.yaml', 'the stages; a path, or a bare file name within config/'
+    )
+
+
+@dataclass(frozen=True)
+class TaskNodeSettings:
+    """All of them; `grip` is of the class that the kind of gripper names."""
+
+    robot: RobotSettings
+    motion: MotionSettings
+    health: HealthSettings
+    task: TaskSettings
+    pattern: PatternSettings
+    loops: LoopSettings
+    choice: GripperChoice
+    grip: GripperSettings
+    files: FileSettings
+    stamps: StampSettings
 
 
 def chosen_gripper(node: Node) -> type[Gripper]:
