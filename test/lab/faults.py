@@ -17,10 +17,8 @@ from lab.options import (
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.demo.records import (
-    check_folder,
-    keep_record,
-)
+from ur5_pick_place.demo.compare import keep_record
+from ur5_pick_place.demo.options import check_folder
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe

@@ -29,8 +29,7 @@ from ur5_pick_place.demo.outputs import (
     write_result,
 )
 from ur5_pick_place.demo.processes import end_with_parent, working_folder
-from ur5_pick_place.demo.recorded_run import arm_of, record_run, scene_path
-from ur5_pick_place.demo.run_file import RunFile
+from ur5_pick_place.demo.recorded_run import RunFile, arm_of, record_run, scene_path
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.terminal import Ended, quiet_pipe, signals_raised
 

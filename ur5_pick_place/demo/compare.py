@@ -2,10 +2,14 @@
 """Run one task by all three methods on the simulated cell, and compare their straight lines."""
 
 import argparse
+import contextlib
+import itertools
+import json
 import math
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +30,12 @@ from ur5_pick_place.demo.comparison import (
 from ur5_pick_place.demo.configuration import CONFIG
 from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
 from ur5_pick_place.demo.processes import working_folder
-from ur5_pick_place.demo.records import keep_record
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Ended, Parser, quiet_pipe, signals_raised
 
+_FLOOR = 0.01  # [mm] lower bound of the logarithmic axes
 _DESCRIPTION = (
     __doc__ + ' A spot "x y yaw" is the centre of the cube on the table in base_link, in metres '
     'and degrees.'
@@ -141,11 +145,60 @@ def _report(runs: Sequence[MethodRun], options: DemoOptions, changes: dict[str, 
     }
     kept = [keep_record(options.out, 'compare', content)]
     if moves:
-        from ur5_pick_place.demo.compare_plot import plot  # matplotlib is slow to import
-
         kept.append(kept[0].with_suffix('.png'))
         plot(placed, kept[1])
     print(f'written to {", ".join(map(str, kept))}')
+
+
+def plot(runs: Sequence[MethodRun], path: Path) -> None:
+    """Write a PNG of the longest move that all runs have in common."""
+    from matplotlib.figure import Figure  # slow to import
+
+    from ur5_pick_place.report.plots import frame
+
+    common = [move for move in runs[0].moves if move.name in common_moves(runs)]
+    name = max(common, key=lambda move: move.length).name
+    figure = Figure(figsize=(11, 7.5), layout='constrained')
+    ((to_go, away), (tcp, joints)) = figure.subplots(2, 2)
+    for run in runs:
+        move = next(move for move in run.moves if move.name == name)
+        t = move.trace.t - move.trace.t[0]
+        distance = np.linalg.norm(move.trace.T_base_tcp[:, :3, 3] - move.T_goal[:3, 3], axis=1)
+        for axes, curve in (
+            (to_go, 1e3 * distance),
+            (away, 1e3 * move.deviation),
+            (tcp, move.trace.tcp_speed),
+            (joints, move.trace.joint_speed),
+        ):
+            axes.plot(t, curve, label=run.method)
+    for axes, title, unit in (
+        (to_go, 'distance of the TCP from the goal', 'distance [mm]'),
+        (away, 'deviation of the TCP from the straight line', 'distance [mm]'),
+        (tcp, 'speed of the TCP', 'speed [m/s]'),
+        (joints, 'speed of the fastest joint', 'speed [rad/s]'),
+    ):
+        frame(axes, title, 'simulated time since the move began [s]', unit)
+        axes.legend()
+    for axes in (to_go, away):
+        axes.set_yscale('log')
+        axes.set_ylim(bottom=_FLOOR)
+    figure.suptitle(f'Straight move {name!r} by method, from measured joints')
+    figure.savefig(path, dpi=110)
+
+
+def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
+    """Write `content` and the time to a new `<name>-<UTC stamp>.json`; return its path."""
+    now = datetime.now(timezone.utc)
+    folder.mkdir(parents=True, exist_ok=True)
+    record = {'time': now.isoformat(timespec='seconds'), **content}
+    stem = f'{name}-{now:%Y%m%dT%H%M%SZ}'
+    for number in itertools.count(2):
+        path = folder / f'{stem}.json'
+        with contextlib.suppress(FileExistsError), path.open('x', encoding='utf-8') as file:
+            file.write(json.dumps(record, indent=2) + '\n')
+            return path
+        stem = f'{name}-{now:%Y%m%dT%H%M%SZ}-{number}'  # of another that ended in this second
+    raise AssertionError('there are numbers for ever')
 
 
 def _parser() -> argparse.ArgumentParser:

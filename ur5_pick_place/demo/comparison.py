@@ -15,8 +15,7 @@ from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT, L
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.cycle_layout import DEFAULT_CYCLE
 from ur5_pick_place.demo.options import DemoOptions
-from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, scene_of
-from ur5_pick_place.demo.run_file import RunFile
+from ur5_pick_place.demo.recorded_run import Changes, RunFile, arm_of, record_run, scene_of
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.report.command import read_report

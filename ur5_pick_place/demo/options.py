@@ -3,6 +3,7 @@
 
 import argparse
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.demo.cycle_layout import layout, read_cycle, task_of
-from ur5_pick_place.demo.records import check_folder
 from ur5_pick_place.demo.spots import (
     Displacement,
     Spot,
@@ -287,3 +287,11 @@ def _check_out(out: Path) -> None:
     latest = out / 'latest'
     if latest.exists() and not latest.is_symlink():
         raise InvalidInput(f'--out {out}: {latest} is not a symlink; rename or remove it')
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse, with `InvalidInput`, a folder in which nothing can be written."""
+    paths = (folder, *folder.absolute().parents)
+    existing = next(path for path in paths if os.path.lexists(path))  # a link to nothing too
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InvalidInput(f'--out {folder}: {existing} is not a writable folder')

@@ -14,8 +14,8 @@ pytest.importorskip('mcap_ros2')
 from recordings import ARM, BEGIN, EVENTS, nodding, reported, write_recording
 
 from ur5_pick_place.demo import compare
+from ur5_pick_place.demo.compare import keep_record
 from ur5_pick_place.demo.outputs import publish
-from ur5_pick_place.demo.records import keep_record
 from ur5_pick_place.report import recording
 from ur5_pick_place.report.motion import RecordedJoints
 from ur5_pick_place.report.runs import _cycle_time, _planner_stops
