@@ -48,7 +48,7 @@ def is_wanted(topic: str) -> bool:
 @dataclass(frozen=True)
 class RobotTopics:
     """
-    What a recording contains of one arm; log times in nanoseconds, times of the robot in seconds.
+    What a recording has of one arm; log times in nanoseconds, times of the robot in seconds.
 
     Attributes
     ----------
