@@ -26,20 +26,10 @@ _JOBS = {'Plan', 'Run', 'Go home', 'Init gripper', 'Open gripper', 'Close grippe
 
 @dataclass(frozen=True)
 class CellState:
-    """
-    What the nodes have published.
+    """What the nodes have published."""
 
-    Attributes
-    ----------
-    task : str
-        Of `pick_place/state`; empty if that node is not there.
-    planner : str
-        Of `trajectory_planner/motion_state`; empty if that node is not there.
-
-    """
-
-    task: str = ''
-    planner: str = ''
+    task: str = ''  # of `pick_place/state`; empty if that node is not there
+    planner: str = ''  # of `trajectory_planner/motion_state`; empty if that node is not there
 
     @property
     def kind(self) -> str:

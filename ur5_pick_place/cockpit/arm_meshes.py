@@ -28,23 +28,11 @@ _FORMATS = ('.stl', '.obj', '.ply')  # trimesh reads them without further packag
 
 @dataclass(frozen=True)
 class LinkMesh:
-    """
-    One mesh, fixed to a link.
+    """One mesh, fixed to a link."""
 
-    Attributes
-    ----------
-    link : int
-        Index into `LINKS`; the DH frame to which it is fixed.
-    vertices : ndarray, shape (n, 3)
-        [m] in that frame.
-    faces : ndarray of int, shape (m, 3)
-    colour : tuple of int
-
-    """
-
-    link: int
-    vertices: Array
-    faces: NDArray[np.int64]
+    link: int  # index into `LINKS`; the DH frame to which it is fixed
+    vertices: Array  # (n, 3) [m] in that frame
+    faces: NDArray[np.int64]  # (m, 3)
     colour: Colour
 
 
@@ -61,10 +49,7 @@ def meshes_of(urdf: str, model: Model, tf_prefix: str) -> list[LinkMesh]:
     """
     Return the meshes of an arm's links, its `collision` ones, which are plain STL.
 
-    Raises
-    ------
-    InvalidInput
-        The text is no URDF of this arm, or a mesh cannot be read.
+    Raises `InvalidInput`: the text is no URDF of this arm, or a mesh cannot be read.
 
     """
     try:

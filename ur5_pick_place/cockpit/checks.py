@@ -40,10 +40,7 @@ class PreflightTab:
     """
     Checks whether the cell is ready to move, as the command `preflight` does.
 
-    Parameters
-    ----------
-    collect : callable
-        Returns what is seen of the cell; takes up to ten seconds.
+    `collect`: returns what is seen of the cell; takes up to ten seconds.
 
     """
 
@@ -126,10 +123,7 @@ class TouchTab:
     """
     Finds TCP and table height by touches, and writes them to the scene file only on request.
 
-    Parameters
-    ----------
-    where : callable
-        Takes a link and a frame; returns the link's present pose (4, 4) in the frame.
+    `where`: takes a link and a frame; returns the link's present pose (4, 4) in the frame.
 
     """
 
@@ -179,10 +173,7 @@ def joints_at_rest(latest: Callable[[], Joints | None]) -> Array:
     """
     Return the arm's joints (6,) [rad] after a moment in which it has not moved.
 
-    Raises
-    ------
-    ExecutionError
-        The arm is moving, or the driver is silent.
+    Raises `ExecutionError`: the arm is moving, or the driver is silent.
 
     """
     before = latest()

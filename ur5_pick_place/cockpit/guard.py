@@ -44,20 +44,10 @@ Warn = Callable[[str], object]
 
 @dataclass(frozen=True)
 class Guard:
-    """
-    Decides on requests by their path and headers.
-
-    Attributes
-    ----------
-    token : str
-    host : str
-        Name or address on which the server listens.
-    port : int
-
-    """
+    """Decides on requests by their path and headers."""
 
     token: str
-    host: str
+    host: str  # name or address on which the server listens
     port: int
 
     @property
@@ -125,10 +115,7 @@ def listen(host: str, port: int) -> socket.socket:
     """
     Return a socket that listens on an address.
 
-    Raises
-    ------
-    InvalidInput
-        The port is taken, or the host is not an address of this machine.
+    Raises `InvalidInput`: the port is taken, or the host is not an address of this machine.
 
     """
     try:
@@ -155,17 +142,10 @@ def open_server(listener: socket.socket, guard: Guard, warn: Warn) -> viser.Vise
     """
     Return viser's server behind a guard.
 
-    Parameters
-    ----------
-    listener : socket
-        See `listen`.
-    warn : callable
-        Takes a line about what was refused.
+    `listener`: see `listen`. `warn`: takes a line about what was refused.
 
-    Raises
-    ------
-    InvalidInput
-        The installed viser does not start its server by `websockets.asyncio.server.serve`.
+    Raises `InvalidInput`: the installed viser does not start its server by
+    `websockets.asyncio.server.serve`.
 
     """
     guarded: list[bool] = []

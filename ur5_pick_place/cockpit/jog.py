@@ -35,14 +35,9 @@ class HoldFilter:
     A report counts only 15 to 200 ms after the previous one of the same button: a single late
     report, or a burst after a stall, may be of a button that was released since.
 
-    Attributes
-    ----------
-    clock : callable
-        Steady time [s].
-
     """
 
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = time.monotonic  # steady time [s]
     _who: tuple[int, str] | None = field(default=None, init=False)
     _last: float = field(default=-1e9, init=False)  # time of the latest report
 
@@ -60,14 +55,9 @@ class Jog:
     """
     Publishes what the held buttons request.
 
-    Parameters
-    ----------
-    prefix : str
-        Of frames.
-    stamp_of_joints : callable
-        Returns the stamp of the latest joint_states [s]. Messages are stamped only if this node's
-        clock agrees with it. It does not in the simulated cell, as this node runs on wall time,
-        nor if the clocks of two PCs differ.
+    `prefix`: of frames. `stamp_of_joints`: returns the stamp of the latest joint_states [s].
+    Messages are stamped only if this node's clock agrees with it. It does not in the simulated
+    cell, as this node runs on wall time, nor if the clocks of two PCs differ.
 
     """
 

@@ -46,24 +46,14 @@ _LONGEST = 400  # characters of a reason that are shown
 
 @dataclass(frozen=True)
 class Offers:
-    """
-    What the nodes of the cell offer at present.
+    """What the nodes of the cell offer at present."""
 
-    Attributes
-    ----------
-    teachable, pose_teachable, movable : tuple of str
-        Places that can be taught from the joints, those that can be taught by a pose (all but
-        home), and which of these a drag can teach: the others are read from TF.
-    faults : tuple of str
-        Of the simulated cell; empty for another.
-    is_simulated, has_feeder, has_jogging : bool
-
-    """
-
+    # places that can be taught from the joints, those that can be taught by a pose (all but home),
+    # and which of these a drag can teach: the others are read from TF
     teachable: tuple[str, ...] = ()
     pose_teachable: tuple[str, ...] = ()
     movable: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()  # of the simulated cell; empty for another
     is_simulated: bool = False
     has_feeder: bool = False
     has_jogging: bool = False
@@ -73,18 +63,10 @@ class CellLink(Connection):
     """
     The connection of the cockpit.
 
-    Parameters
-    ----------
-    base_link : str
-        With the prefix.
-    on_event : callable
-        Takes an event of the task node.
-    on_drawing : callable
-        Takes a name and a MarkerArray: `plan` or `path`.
-    on_jog : callable
-        Takes what the planner logs about a jog: why it was refused, slowed or ended.
-    on_figures : callable
-        Takes the values of the task node's diagnostics, by name.
+    `base_link`: with the prefix. `on_event`: takes an event of the task node. `on_drawing`: takes
+    a name and a MarkerArray: `plan` or `path`. `on_jog`: takes what the planner logs about a jog:
+    why it was refused, slowed or ended. `on_figures`: takes the values of the task node's
+    diagnostics, by name.
 
     Attributes
     ----------

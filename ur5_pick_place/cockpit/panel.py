@@ -44,10 +44,7 @@ class Panel:
     """
     The controls of the page.
 
-    Parameters
-    ----------
-    robot : str
-        One of `ROBOTS` of `node_list`.
+    `robot`: one of `ROBOTS` of `node_list`.
 
     """
 

@@ -36,16 +36,9 @@ class PlaceHandle:
     """
     The handle of one place.
 
-    Parameters
-    ----------
-    number : int
-        Index of the place: handles of untaught places stand apart by it.
-    size : sequence of float
-        Edges of the part [m].
-    send : callable
-        Takes the name and the pose of the TCP (4, 4) at the end of a drag.
-    on_drag : callable
-        Same, during a drag.
+    `number`: index of the place: handles of untaught places stand apart by it. `size`: edges of
+    the part [m]. `send`: takes the name and the pose of the TCP (4, 4) at the end of a drag.
+    `on_drag`: same, during a drag.
 
     """
 
@@ -163,12 +156,7 @@ class PlaceHandles:
     """
     All handles, by the events of the task node.
 
-    Parameters
-    ----------
-    size : sequence of float
-        Edges of the part [m].
-    send, on_drag : callable
-        See `PlaceHandle`.
+    `size`: edges of the part [m]. `send` and `on_drag`: see `PlaceHandle`.
 
     """
 

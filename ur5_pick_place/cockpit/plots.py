@@ -22,10 +22,7 @@ class Plots:
     """
     Two plots over the last seconds.
 
-    Parameters
-    ----------
-    model : Model
-        Source of the limits.
+    `model`: source of the limits.
 
     """
 

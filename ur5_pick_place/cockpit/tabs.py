@@ -40,10 +40,7 @@ class JogTab:
     """
     Buttons that move the arm while they are held.
 
-    Parameters
-    ----------
-    is_real : bool
-        Whether to begin at a tenth of the speed.
+    `is_real`: whether to begin at a tenth of the speed.
 
     """
 
@@ -98,12 +95,7 @@ class FaultsTab:
     """
     The simulated cell's faults and its feeder.
 
-    Parameters
-    ----------
-    panel : Panel
-        Shows the answers.
-    places : PlaceHandles
-        Source of the pose where the part is put.
+    `panel`: shows the answers. `places`: source of the pose where the part is put.
 
     """
 
@@ -161,12 +153,7 @@ class Tabs:
     """
     All tabs.
 
-    Parameters
-    ----------
-    collect : callable
-        See `PreflightTab`.
-    where, scene_file
-        See `TouchTab`.
+    `collect`: see `PreflightTab`. `where` and `scene_file`: see `TouchTab`.
 
     """
 

@@ -78,10 +78,7 @@ class CellView:
     """
     Draws the cell on the page.
 
-    Parameters
-    ----------
-    scene : Scene
-        Of the parameters: table, tool, boxes and the size of the part.
+    `scene`: of the parameters: table, tool, boxes and the size of the part.
 
     """
 

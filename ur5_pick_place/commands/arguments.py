@@ -23,28 +23,13 @@ _TWO_TURNS = 12.6  # [rad]
 
 @dataclass(frozen=True)
 class Arm:
-    """
-    The arm as the command line describes it.
-
-    Attributes
-    ----------
-    model : Model
-    T_frame_base : ndarray, shape (4, 4)
-        Pose of `base` in the frame chosen by --frame.
-    T_tool_tip : ndarray, shape (4, 4)
-        Pose of the tip in tool0.
-    radians_per_unit : float
-        1 with `--radians`; else pi / 180.
-    collisions : CollisionModel or None
-        None where coal is not installed.
-
-    """
+    """The arm as the command line describes it."""
 
     model: Model
-    T_frame_base: Array
-    T_tool_tip: Array
-    radians_per_unit: float
-    collisions: 'CollisionModel | None'
+    T_frame_base: Array  # (4, 4) pose of `base` in the frame chosen by --frame
+    T_tool_tip: Array  # (4, 4) pose of the tip in tool0
+    radians_per_unit: float  # 1 with `--radians`; else pi / 180
+    collisions: 'CollisionModel | None'  # none where coal is not installed
 
     @property
     def angle_unit(self) -> str:
@@ -133,10 +118,7 @@ def read_arm(arguments: argparse.Namespace) -> Arm:
     """
     Return the arm that the options describe.
 
-    Raises
-    ------
-    InvalidInput
-        An unknown robot, an invalid file, or `--tip tcp` without a scene.
+    Raises `InvalidInput`: an unknown robot, an invalid file, or `--tip tcp` without a scene.
 
     """
     model = load_model(arguments.robot)

@@ -51,10 +51,7 @@ class MoveTo(Node):
     """
     Plans a PTP motion, executes it and measures the error, through the package's services.
 
-    Parameters
-    ----------
-    signals : sequence of int
-        Terminating signals so far; waits raise KeyboardInterrupt once there is one.
+    `signals`: terminating signals so far; waits raise KeyboardInterrupt once there is one.
 
     """
 
@@ -115,10 +112,7 @@ class MoveTo(Node):
         """
         Cancel a goal and wait for its end; have both nodes stop the arm if that does not come.
 
-        Raises
-        ------
-        ExecutionError
-            Neither the cancellation nor a stop was answered.
+        Raises `ExecutionError`: neither the cancellation nor a stop was answered.
 
         """
         if self._spin(sent.done, _CANCEL_TIME, is_ending=True):
@@ -186,10 +180,7 @@ class MoveTo(Node):
         """
         Spin until something is done, and return whether it was in time.
 
-        Raises
-        ------
-        KeyboardInterrupt
-            A terminating signal was received, and not `is_ending`.
+        Raises `KeyboardInterrupt`: a terminating signal was received, and not `is_ending`.
 
         """
         end = time.monotonic() + seconds

@@ -33,25 +33,12 @@ _MOVES = 1e-7  # [rad] of the reference from one sample to the next
 
 @dataclass(frozen=True)
 class MeasuredMove:
-    """
-    The measured trace of one straight move.
+    """The measured trace of one straight move."""
 
-    Attributes
-    ----------
-    name : str
-        Name of its stage.
-    trace : Trace
-    T_goal : ndarray, shape (4, 4)
-        Commanded T_base_tcp at its end.
-    iterations : int
-        Iterations of the control law, or points of the trajectory that was sent.
-
-    """
-
-    name: str
+    name: str  # name of its stage
     trace: Trace
-    T_goal: Array
-    iterations: int
+    T_goal: Array  # (4, 4) commanded T_base_tcp at its end
+    iterations: int  # iterations of the control law, or points of the trajectory that was sent
 
     @property
     def length(self) -> float:
@@ -66,28 +53,14 @@ class MeasuredMove:
 
 @dataclass(frozen=True)
 class MethodRun:
-    """
-    One cycle by one method.
-
-    Attributes
-    ----------
-    method : str
-    failure : str
-        Why the cube was not placed, empty on success; the other fields are then empty or zero.
-    moves : tuple of MeasuredMove
-        The straight moves in order.
-    cycle : Trace or None
-        Trace of the whole cycle.
-    part_error : float
-        Placement error of the cube in the plane of the table [m].
-
-    """
+    """One cycle by one method."""
 
     method: str
+    # why the cube was not placed, empty on success; the other fields are then empty or zero
     failure: str = ''
-    moves: tuple[MeasuredMove, ...] = ()
-    cycle: Trace | None = None
-    part_error: float = 0.0
+    moves: tuple[MeasuredMove, ...] = ()  # the straight moves in order
+    cycle: Trace | None = None  # trace of the whole cycle
+    part_error: float = 0.0  # placement error of the cube in the plane of the table [m]
 
 
 def write_cycle_with_stops(path: Path) -> None:
@@ -101,10 +74,7 @@ def changes_of(preset: str | None = None, lag: float | None = None) -> dict[str,
     """
     Return the changed settings; a larger servo lag reduces the joint velocities.
 
-    Raises
-    ------
-    InvalidInput
-        The lag is out of range.
+    Raises `InvalidInput`: the lag is out of range.
 
     """
     changes: dict[str, Any] = asdict(PRESETS[preset]) if preset else {}
@@ -121,19 +91,10 @@ def run_methods(
     """
     Run one cycle by each method of the options, and measure it.
 
-    Parameters
-    ----------
-    options : DemoOptions
-        With the cycle of `write_cycle_with_stops`.
-    changes : dict
-        See `changes_of`.
-    work : Path
-        Folder for recording and logs.
+    `options`: with the cycle of `write_cycle_with_stops`. `changes`: see `changes_of`. `work`:
+    folder for recording and logs.
 
-    Raises
-    ------
-    Ur5PickPlaceError
-        The nodes do not start, or nothing was recorded.
+    Raises `Ur5PickPlaceError`: the nodes do not start, or nothing was recorded.
 
     """
     path = work / 'run.mcap'

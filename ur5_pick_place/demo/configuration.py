@@ -26,15 +26,9 @@ class Configuration:
     """
     Settings of the simulated cell from `config/`, with overrides.
 
-    Parameters
-    ----------
-    overrides : mapping of str to value
-        Settings by name that differ from `config/`.
+    `overrides`: settings by name that differ from `config/`.
 
-    Raises
-    ------
-    InvalidInput
-        A file cannot be read, or holds no parameters.
+    Raises `InvalidInput`: a file cannot be read, or holds no parameters.
 
     """
 

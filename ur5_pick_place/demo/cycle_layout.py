@@ -46,10 +46,8 @@ def read_cycle(name: str, gripper: str, config: Path) -> tuple[Path, Cycle]:
     Without a name it is that of config/; a bare file name that is not in the current folder is
     looked up there.
 
-    Raises
-    ------
-    InvalidInput
-        The file is missing or invalid, or sets an output that this kind of gripper uses.
+    Raises `InvalidInput`: the file is missing or invalid, or sets an output that this kind of
+    gripper uses.
 
     """
     given = user_path(name)
@@ -63,10 +61,7 @@ def layout(cycle: Cycle, ur_type: str = 'ur5') -> dict[str, Spot]:
     """
     Return a spot on the table for each place of a cycle but home and those read from a frame.
 
-    Raises
-    ------
-    InvalidInput
-        There are too many.
+    Raises `InvalidInput`: there are too many.
 
     """
     taught = [n for n, place in cycle.places.items() if n != HOME and not place.from_frame]
@@ -101,11 +96,8 @@ def task_of(
     """
     Return what a cycle does with cubes at these spots.
 
-    Raises
-    ------
-    InvalidInput
-        It reads a place from a TF frame, which nobody publishes here, or does not go with that
-        grid or displacement.
+    Raises `InvalidInput`: it reads a place from a TF frame, which nobody publishes here, or does
+    not go with that grid or displacement.
 
     """
     for name, place in cycle.places.items():
@@ -193,14 +185,8 @@ class Attendant:
 
     An input that it has switched on is switched off when the next stage begins.
 
-    Parameters
-    ----------
-    switch : callable
-        Takes an input and its level.
-    feed : callable
-        Brings the next part.
-    cycles : int
-        Of the run; the next part is brought after each of them but the last.
+    `switch`: takes an input and its level. `feed`: brings the next part. `cycles`: of the run; the
+    next part is brought after each of them but the last.
 
     """
 

@@ -23,14 +23,8 @@ class CycleRun:
     """
     Tasks on a simulated cell, one after the other.
 
-    Parameters
-    ----------
-    cell : SimulatedCell
-    scene : Scene
-        Of the nodes; says where the tool grips a cube.
-    stages : sequence of Stage
-        Those of the cycle that wait for an input get it during a run.
-    progress : ProgressDisplay, optional
+    `scene`: of the nodes; says where the tool grips a cube. `stages`: those of the cycle that wait
+    for an input get it during a run.
 
     """
 
@@ -50,10 +44,7 @@ class CycleRun:
         """
         Wait for the cell, teach the current pose as home, and initialise the gripper.
 
-        Raises
-        ------
-        Ur5PickPlaceError
-            A service or topic timed out, or a request was refused.
+        Raises `Ur5PickPlaceError`: a service or topic timed out, or a request was refused.
 
         """
         self.cell.wait_until_ready()
@@ -69,10 +60,7 @@ class CycleRun:
         """
         Run one task, from placing the cube until it is at rest again.
 
-        Returns
-        -------
-        dict
-            See `asked`; a failure is in it and not raised.
+        Returns see `asked`; a failure is in it and not raised.
 
         """
         failure, planning_time = '', None

@@ -43,62 +43,30 @@ _TURN = 20.0  # [deg]
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """
-    Options of the demo.
+    """Options of the demo."""
 
-    Attributes
-    ----------
-    methods : tuple of str
-        One run per method.
-    task : Task
-    rtf : float
-        Simulated seconds per second.
-    seed : int or None
-        Seed of the random spots, None for the default spots.
-    out : Path
-        Folder for the results.
-    wall : float
-        Height of a wall between start and target [m]; 0 = none.
-    ur_type : str
-    gripper : str
-        One of `GRIPPERS`.
-    cycle_file : Path
-    cycle : Cycle
-        Read from it.
-    grid : tuple of int or None
-        Cells along x and y, and layers, at target; None = one cell.
-
-    """
-
-    methods: tuple[str, ...]
+    methods: tuple[str, ...]  # one run per method
     task: Task
-    rtf: float
-    seed: int | None
-    out: Path
-    wall: float
+    rtf: float  # simulated seconds per second
+    seed: int | None  # seed of the random spots, None for the default spots
+    out: Path  # folder for the results
+    wall: float  # height of a wall between start and target [m]; 0 = none
     ur_type: str
-    gripper: str
+    gripper: str  # one of `GRIPPERS`
     cycle_file: Path
-    cycle: Cycle
-    grid: tuple[int, ...] | None
+    cycle: Cycle  # read from it
+    grid: tuple[int, ...] | None  # cells along x and y, and layers, at target; None = one cell
 
 
 def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
     """
     Read and check the command line.
 
-    Parameters
-    ----------
-    config : Path
-        Folder with the parameters of cell and task.
+    `config`: folder with the parameters of cell and task.
 
-    Raises
-    ------
-    InvalidInput
-        A spot is out of reach, the cycle file is invalid or does not go with the other options, or
-        the output folder cannot be used.
-    SystemExit
-        Help was requested, or an argument is malformed.
+    Raises `InvalidInput`: a spot is out of reach, the cycle file is invalid or does not go with
+    the other options, or the output folder cannot be used; `SystemExit`: help was requested, or an
+    argument is malformed.
 
     """
     given = _parser().parse_args(arguments)

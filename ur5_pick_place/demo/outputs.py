@@ -89,17 +89,9 @@ def publish(work: Path, out: Path) -> Path:
 
     The folder appears complete or not at all.
 
-    Parameters
-    ----------
-    work : Path
-        Folder with the files; missing ones are skipped.
-    out : Path
-        Created if necessary.
+    `work`: folder with the files; missing ones are skipped. `out`: created if necessary.
 
-    Returns
-    -------
-    Path
-        The new folder, named after the time (UTC).
+    Returns the new folder, named after the time (UTC).
 
     """
     out.mkdir(parents=True, exist_ok=True)

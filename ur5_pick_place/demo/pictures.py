@@ -37,35 +37,17 @@ _SPACING = 0.01  # [m] of the points of a trace
 
 @dataclass(frozen=True)
 class RunSamples:
-    """
-    Samples of a run over simulated time.
+    """Samples of a run over simulated time."""
 
-    Attributes
-    ----------
-    t : ndarray, shape (n,)
-        Simulated time [s], increasing.
-    q : ndarray, shape (n, 6)
-        Joint positions [rad].
-    fingers : ndarray, shape (n, 2)
-        Closing travel of each finger [m].
-    T_base_link_parts : ndarray, shape (n, k, 4, 4)
-        Poses of the cubes in `base_link`; NaN while one waits on the shelf.
-    T_start, T_target : ndarray, shape (4, 4)
-        Start and target pose of the cube, or of the TCP that grips it.
-    boxes : tuple of SolidBox
-        What else stands in the cell.
-    ur_type : str
-    gripper : str
-
-    """
-
-    t: Array
-    q: Array
-    fingers: Array
+    t: Array  # (n,) simulated time [s], increasing
+    q: Array  # (n, 6) joint positions [rad]
+    fingers: Array  # (n, 2) closing travel of each finger [m]
+    # (n, k, 4, 4) poses of the cubes in `base_link`; NaN while one waits on the shelf
     T_base_link_parts: Array
+    # (4, 4) start and target pose of the cube, or of the TCP that grips it
     T_start: Array
     T_target: Array
-    boxes: tuple[SolidBox, ...] = ()
+    boxes: tuple[SolidBox, ...] = ()  # what else stands in the cell
     ur_type: str = 'ur5'
     gripper: str = DIGITAL
 
@@ -80,12 +62,7 @@ def draw_cell(run: RunSamples, path: Path | str) -> bool:
     """
     Draw the cell when the part is highest, with the path of the TCP; return False without GL.
 
-    Parameters
-    ----------
-    run : RunSamples
-        The run to draw.
-    path : path-like
-        A PNG file, 960 x 720.
+    `run`: the run to draw. `path`: a PNG file, 960 x 720.
 
     """
     if not _can_draw():
@@ -101,12 +78,7 @@ def draw_cycle(run: RunSamples, path: Path | str) -> bool:
     """
     Draw an animation of the run in simulated time; return False without GL.
 
-    Parameters
-    ----------
-    run : RunSamples
-        The run to draw.
-    path : path-like
-        A GIF file, 640 x 480, about 12 frames per second.
+    `run`: the run to draw. `path`: a GIF file, 640 x 480, about 12 frames per second.
 
     """
     if not _can_draw():
@@ -206,11 +178,8 @@ def joints_figure(planned: JointTrace, measured: JointTrace) -> Figure:
     """
     Plot planned against measured joints, and their difference.
 
-    Parameters
-    ----------
-    planned, measured : tuple of ndarray, shapes (n,) and (n, 6)
-        Simulated time [s], increasing, and joint positions [rad]. A row of NaN in `planned` ends
-        a motion; there is no plan until the next row.
+    `planned` and `measured`: simulated time [s], increasing, and joint positions [rad]. A row of
+    NaN in `planned` ends a motion; there is no plan until the next row.
 
     """
     figure = Figure(figsize=(11, 10), layout='constrained')

@@ -37,12 +37,7 @@ def own_domain() -> Iterator[int]:
     A name in Linux's abstract socket namespace locks out other demos while this process lives; a
     check of the domain's ports excludes all other ROS processes.
 
-    Raises
-    ------
-    ExecutionError
-        All domains are in use.
-    InvalidInput
-        As `prepare_environment`.
+    Raises `ExecutionError`: all domains are in use; `InvalidInput`: as `prepare_environment`.
 
     """
     for domain in random.sample(_DOMAINS, len(_DOMAINS)):
@@ -92,19 +87,10 @@ class NodeProcesses:
 
     Leaving the context ends them; so does any end of this process.
 
-    Parameters
-    ----------
-    domain : int
-        ROS_DOMAIN_ID.
-    folder : Path
-        Folder for `<executable>.log`.
-    reach : str
-        ROS_AUTOMATIC_DISCOVERY_RANGE.
+    `domain`: ROS_DOMAIN_ID. `folder`: folder for `<executable>.log`. `reach`:
+    ROS_AUTOMATIC_DISCOVERY_RANGE.
 
-    Raises
-    ------
-    ExecutionError
-        An executable is not installed.
+    Raises `ExecutionError`: an executable is not installed.
 
     """
 
@@ -168,10 +154,8 @@ class NodeProcesses:
         """
         Check that all nodes are running.
 
-        Raises
-        ------
-        ExecutionError
-            A node has ended; gives its exit code or signal and its last log lines.
+        Raises `ExecutionError`: a node has ended; gives its exit code or signal and its last log
+        lines.
 
         """
         for name, process in self._processes.items():

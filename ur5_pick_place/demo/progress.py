@@ -33,12 +33,8 @@ class ProgressDisplay:
     """
     Displays the stages of a run.
 
-    Parameters
-    ----------
-    T_tool_tcp : ndarray, shape (4, 4)
-    stream : text stream
-        On a terminal the line of the current stage is refreshed; otherwise, and on one narrower
-        than the line, each line is written when its stage ends.
+    `T_tool_tcp` (4, 4). `stream`: on a terminal the line of the current stage is refreshed;
+    otherwise, and on one narrower than the line, each line is written when its stage ends.
 
     """
 

@@ -39,10 +39,7 @@ class RunFile:
     """
     The recording of one demo, with one or several runs; leaving the context completes it.
 
-    Parameters
-    ----------
-    facts : dict
-        About the arm, as JSON values.
+    `facts`: about the arm, as JSON values.
 
     """
 
@@ -68,15 +65,9 @@ class RunFile:
 
         In memory, as writing would cost time that the nodes of the cell need.
 
-        Parameters
-        ----------
-        context : rclpy.context.Context
-            That of the cell's client: two participants of DDS in one process may deadlock.
+        `context`: that of the cell's client: two participants of DDS in one process may deadlock.
 
-        Raises
-        ------
-        MissingPackage
-            `mcap` is not installed.
+        Raises `MissingPackage`: `mcap` is not installed.
 
         """
         # Imported here so that rclpy loads while the nodes start.
@@ -118,12 +109,8 @@ class RunFile:
         """
         Write a run.
 
-        Parameters
-        ----------
-        rows : list
-            From `recording`.
-        asked : mapping
-            What `report.evaluation.evaluate` needs to know, as JSON values.
+        `rows`: from `recording`. `asked`: what `report.evaluation.evaluate` needs to know, as JSON
+        values.
 
         """
         assert self._file is not None
@@ -147,10 +134,7 @@ def record_run(
     """
     Run the task by one method; add it to `file`, and the logs to the folder `work`.
 
-    Parameters
-    ----------
-    stream : text stream, optional
-        For the progress.
+    `stream`: for the progress.
 
     """
     scene = scene_of(options)

@@ -34,10 +34,7 @@ class SimulatedCell(PickPlaceClient):
     """
     The client of a simulated cell.
 
-    Parameters
-    ----------
-    watch : callable, optional
-        See `PickPlaceClient`.
+    `watch`: see `PickPlaceClient`.
 
     Attributes
     ----------

@@ -28,21 +28,12 @@ _DRAWS = 1000
 
 
 class Spot(NamedTuple):
-    """
-    Pose of the cube on the table in `base_link`; its text is in metres and degrees.
+    """Pose of the cube on the table in `base_link`; its text is in metres and degrees."""
 
-    Attributes
-    ----------
-    x, y : float
-        Centre of the cube [m].
-    yaw : float
-        Rotation about z [rad].
-
-    """
-
+    # centre of the cube [m]
     x: float
     y: float
-    yaw: float
+    yaw: float  # rotation about z [rad]
 
     def __str__(self) -> str:
         yaw = fixed(math.degrees(self.yaw), 0)
@@ -119,12 +110,8 @@ class SpotChecker:
     """
     Checks by kinematics alone whether the simulated arm can carry a cube from spot to spot.
 
-    Parameters
-    ----------
-    config : Path
-        Folder with the parameters of cell and task.
-    scene_file : str
-        The scene of its gripper, within that folder.
+    `config`: folder with the parameters of cell and task. `scene_file`: the scene of its gripper,
+    within that folder.
 
     """
 
@@ -141,10 +128,8 @@ class SpotChecker:
         """
         Check that the arm can carry the cube from start to target.
 
-        Raises
-        ------
-        InvalidInput
-            A spot is off the table or out of reach, the spots overlap, or no branch reaches both.
+        Raises `InvalidInput`: a spot is off the table or out of reach, the spots overlap, or no
+        branch reaches both.
 
         """
         pick, release = names
@@ -160,10 +145,7 @@ class SpotChecker:
         """
         Return which branches reach a spot, `z` [m] higher, and the point above it, shape (8,).
 
-        Raises
-        ------
-        InvalidInput
-            The cube would not be on the table, or no branch reaches it.
+        Raises `InvalidInput`: the cube would not be on the table, or no branch reaches it.
 
         """
         half = PART_SIZE / 2 * (abs(math.cos(spot.yaw)) + abs(math.sin(spot.yaw)))
@@ -193,10 +175,7 @@ class SpotChecker:
         """
         Return start and target; a spot that is None is drawn at random.
 
-        Raises
-        ------
-        InvalidInput
-            No drawn pair passes `check_pair`.
+        Raises `InvalidInput`: no drawn pair passes `check_pair`.
 
         """
         for _ in range(_DRAWS):

@@ -12,26 +12,14 @@ from ur5_pick_place.kinematics.transforms import Array
 
 @dataclass(frozen=True)
 class Task:
-    """
-    What a run does with the cubes.
+    """What a run does with the cubes."""
 
-    Attributes
-    ----------
-    spots : mapping of str to Spot
-        Where the places of the cycle are taught, by name.
-    moves : tuple of (str, str)
-        By cube of one cycle: the place where it lies at first, and where it ends.
-    ends : tuple of ndarray, shape (4, 4)
-        Where each cube of the run must lie at the end, in `base_link`, in order of feeding.
-    displacement : Displacement or None
-        How the only cube is moved after teaching.
-
-    """
-
-    spots: Mapping[str, Spot]
+    spots: Mapping[str, Spot]  # where the places of the cycle are taught, by name
+    # by cube of one cycle: the place where it lies at first, and where it ends
     moves: tuple[tuple[str, str], ...]
+    # (4, 4) where each cube of the run must lie at the end, in `base_link`, in order of feeding
     ends: tuple[Array, ...] = field(compare=False)
-    displacement: Displacement | None = None
+    displacement: Displacement | None = None  # how the only cube is moved after teaching
 
     @property
     def start(self) -> Spot | None:

@@ -45,22 +45,11 @@ _EPILOG = (
 
 @dataclass(frozen=True)
 class Report:
-    """
-    What is reported.
-
-    Attributes
-    ----------
-    runs : list of RecordedRun
-    problems : list of str
-        What could not be read.
-    contents : str
-        What the recording contains, as one line.
-
-    """
+    """What is reported."""
 
     runs: list[RecordedRun]
-    problems: list[str]
-    contents: str
+    problems: list[str]  # what could not be read
+    contents: str  # what the recording contains, as one line
 
 
 @quiet_pipe()
@@ -153,19 +142,11 @@ def write_page(path: Path, name: str, report: Report) -> None:
     """
     Write the HTML page of a report.
 
-    Parameters
-    ----------
-    path : Path
-        The page; pictures in its folder become part of it.
-    name : str
-        Of the recording, for the title.
+    `path`: the page; pictures in its folder become part of it. `name`: of the recording, for the
+    title.
 
-    Raises
-    ------
-    MissingPackage
-        Jinja2 is not installed.
-    OSError
-        The page cannot be written; what was there before still is.
+    Raises `MissingPackage`: Jinja2 is not installed; `OSError`: the page cannot be written; what
+    was there before still is.
 
     """
     text = page(path.parent, name, report.runs, [report.contents, *report.problems])
@@ -178,10 +159,7 @@ def read_report(path: Path) -> Report:
 
     All recordings in a folder count as one; see `newest_recording`.
 
-    Raises
-    ------
-    Ur5PickPlaceError
-        Nothing could be read; gives the reason.
+    Raises `Ur5PickPlaceError`: nothing could be read; gives the reason.
 
     """
     _check_exists(path)

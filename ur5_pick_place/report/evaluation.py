@@ -59,17 +59,10 @@ def evaluate(asked: Mapping[str, Any], samples: Samples, ur_type: str) -> dict[s
     """
     Return the result of a run as JSON values, rounded to six digits.
 
-    Parameters
-    ----------
-    asked : mapping
-        As `demo.task.Task.facts` gives it, with `method`, `failure` and `planning_time_s`.
-    samples : Samples
-        From the start of the run until the cubes are at rest; empty if the run never began.
+    `asked`: as `demo.task.Task.facts` gives it, with `method`, `failure` and `planning_time_s`.
+    `samples`: from the start of the run until the cubes are at rest; empty if the run never began.
 
-    Raises
-    ------
-    InvalidInput, KeyError, TypeError
-        Not as the demo writes it.
+    Raises `InvalidInput, KeyError, TypeError`: not as the demo writes it.
 
     """
     method, failure = asked['method'], asked['failure']
@@ -104,12 +97,8 @@ def measured(
     """
     Return the figures for which the samples suffice.
 
-    Parameters
-    ----------
-    ends : ndarray, shape (k, 4, 4)
-        Where each cube must lie at the end, in `base_link`.
-    T_tool_tcp : ndarray, shape (4, 4)
-        Where the tool holds the centre of a cube.
+    `ends` (k, 4, 4): where each cube must lie at the end, in `base_link`. `T_tool_tcp` (4, 4):
+    where the tool holds the centre of a cube.
 
     """
     found: dict[str, Any] = {}

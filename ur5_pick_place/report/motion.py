@@ -19,52 +19,26 @@ _BACK = 50  # samples by which the arm may lag its reference
 
 @dataclass(frozen=True)
 class RecordedJoints:
-    """
-    Joints of one run.
+    """Joints of one run."""
 
-    Attributes
-    ----------
-    t : ndarray, shape (n,)
-        Time of the robot's clock [s], increasing; same clock as the events.
-    q, qd : ndarray, shape (n, 6)
-        Measured joints [rad, rad/s].
-    q_reference : ndarray, shape (n, 6)
-        Reference of the controller [rad]; NaN without one.
-
-    """
-
-    t: Array
+    t: Array  # (n,) time of the robot's clock [s], increasing; same clock as the events
+    # (n, 6) measured joints [rad, rad/s]
     q: Array
     qd: Array
-    q_reference: Array
+    q_reference: Array  # (n, 6) reference of the controller [rad]; NaN without one
 
 
 @dataclass(frozen=True)
 class RunKinematics:
-    """
-    The recorded joints of one run, with facts of the arm.
+    """The recorded joints of one run, with facts of the arm."""
 
-    Attributes
-    ----------
-    trace : Trace
-        Measured joints.
-    q_reference : ndarray, shape (n, 6)
-        Reference of the controller [rad]; NaN without one.
-    p_tcp, p_tcp_reference : ndarray, shape (n, 3)
-        Measured and reference TCP in `base_link` [m]; NaN for an unknown arm or tool.
-    max_velocity : ndarray, shape (6,)
-        Limits of the joints [rad/s]; NaN where unknown.
-    max_speed : float
-        Limit of the TCP [m/s]; NaN where unknown.
-
-    """
-
-    trace: Trace
-    q_reference: Array
+    trace: Trace  # measured joints
+    q_reference: Array  # (n, 6) reference of the controller [rad]; NaN without one
+    # (n, 3) measured and reference TCP in `base_link` [m]; NaN for an unknown arm or tool
     p_tcp: Array
     p_tcp_reference: Array
-    max_velocity: Array
-    max_speed: float
+    max_velocity: Array  # (6,) limits of the joints [rad/s]; NaN where unknown
+    max_speed: float  # limit of the TCP [m/s]; NaN where unknown
 
     @property
     def has_tcp(self) -> bool:
@@ -92,15 +66,9 @@ def motion_of(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
     """
     Return the motion of a run, or None if there are too few samples.
 
-    Parameters
-    ----------
-    arm : object
-        As `planning.limits.arm_facts`, with which every recording of ours begins.
+    `arm`: as `planning.limits.arm_facts`, with which every recording of ours begins.
 
-    Raises
-    ------
-    InvalidInput
-        `arm` is invalid; names the entry.
+    Raises `InvalidInput`: `arm` is invalid; names the entry.
 
     """
     if joints.t.size < _LEAST:

@@ -48,20 +48,10 @@ def page(
     """
     Return the page.
 
-    Parameters
-    ----------
-    folder : Path
-        The demo's pictures in it are embedded.
-    name : str
-        Of the recording.
-    runs : sequence of RecordedRun
-    notes : sequence of str
-        About the recording.
+    `folder`: the demo's pictures in it are embedded. `name`: of the recording. `notes`: about the
+    recording.
 
-    Raises
-    ------
-    MissingPackage
-        Jinja2 is not installed.
+    Raises `MissingPackage`: Jinja2 is not installed.
 
     """
     try:

@@ -33,12 +33,7 @@ def plots(run: Run, motion: RunKinematics) -> Iterator[Plot]:
     """
     Yield the plots of a run.
 
-    Parameters
-    ----------
-    run : mapping
-        `RecordedRun.told`.
-    motion : RunKinematics
-        Motion of the same run.
+    `run`: `RecordedRun.told`. `motion`: motion of the same run.
 
     """
     yield Plot(

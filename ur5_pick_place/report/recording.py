@@ -41,34 +41,20 @@ class _FullError(Exception):
 
 @dataclass
 class Recording:
-    """
-    Messages of a recording, not decoded yet.
+    """Messages of a recording, not decoded yet."""
 
-    Attributes
-    ----------
-    messages : dict of str to list of (int, bytes)
-        By topic: log time [ns] and CDR, in order of time; only the requested topics.
-    counts : dict of str to int
-        Number of messages of every topic.
-    types : dict of str to str
-        Type of each topic, such as `sensor_msgs/msg/JointState`.
-    definitions : dict of str to str
-        Text of each type in the form of `ros2msg`.
-    facts : list of dict
-        What the demo or the recorder added.
-    problems : list of str
-        What could not be read; empty for an intact recording.
-    begin, end : int
-        Log times of the first and last message [ns]; 0 if there are none.
-
-    """
-
+    # by topic: log time [ns] and CDR, in order of time; only the requested topics
     messages: dict[str, list[tuple[int, bytes]]] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # number of messages of every topic
+    # type of each topic, such as `sensor_msgs/msg/JointState`
     types: dict[str, str] = field(default_factory=dict)
+    # text of each type in the form of `ros2msg`
     definitions: dict[str, str] = field(default_factory=dict)
+    # what the demo or the recorder added
     facts: list[dict[str, Any]] = field(default_factory=list)
+    # what could not be read; empty for an intact recording
     problems: list[str] = field(default_factory=list)
+    # log times of the first and last message [ns]; 0 if there are none
     begin: int = 0
     end: int = 0
     _kept: int = 0
@@ -193,11 +179,8 @@ def recording_files(path: Path) -> list[Path]:
 
     Of a folder whose metadata name its files, only these.
 
-    Raises
-    ------
-    InvalidInput
-        It is compressed as a whole, is no recording by its name or its kind of file, or lacks all
-        files that its metadata name.
+    Raises `InvalidInput`: it is compressed as a whole, is no recording by its name or its kind of
+    file, or lacks all files that its metadata name.
 
     """
     if not path.is_dir():
@@ -280,12 +263,8 @@ def read_recording(path: Path, is_wanted: Callable[[str], bool]) -> Recording:
     """
     Return what can be read of a recording, a file or a folder; `is_wanted` chooses topics.
 
-    Raises
-    ------
-    InvalidInput
-        As `recording_files`.
-    MissingPackage
-        `mcap` or `mcap-ros2-support` is not installed.
+    Raises `InvalidInput`: as `recording_files`; `MissingPackage`: `mcap` or `mcap-ros2-support` is
+    not installed.
 
     """
     try:

@@ -63,20 +63,11 @@ def replay(path: Path, rate: float) -> str:
     """
     Publish a recording on the environment's ROS_DOMAIN_ID; return what was done.
 
-    Parameters
-    ----------
-    path : Path
-        A recording, as `read_recording` takes it.
-    rate : float
-        Recorded seconds per second.
+    `path`: a recording, as `read_recording` takes it. `rate`: recorded seconds per second.
 
-    Raises
-    ------
-    InvalidInput
-        There is nothing to publish, or ROS_DOMAIN_ID is malformed.
-    ExecutionError
-        A planner or a driver is there, from the start or later: its clients would mistake the
-        recorded joints for those of the arm.
+    Raises `InvalidInput`: there is nothing to publish, or ROS_DOMAIN_ID is malformed;
+    `ExecutionError`: a planner or a driver is there, from the start or later: its clients would
+    mistake the recorded joints for those of the arm.
 
     """
     recording = read_recording(path, lambda topic: topic.endswith(_SHOWN))

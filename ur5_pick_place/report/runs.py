@@ -30,29 +30,14 @@ _STOPPED = 'planner stopped'
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """
-    A run in a recording.
+    """A run in a recording."""
 
-    Attributes
-    ----------
-    result : dict
-        As `evaluate` returns it; `outcome` replaces what is known of a demo alone.
-    story : dict
-        Stages, remarks and planned motions, see `events.story`.
-    motion : RunKinematics or None
-        None without joints.
-    events : sequence of mapping
-        Of the whole run, its preparation included.
-    samples : Samples or None
-        Of a demo.
-
-    """
-
+    # as `evaluate` returns it; `outcome` replaces what is known of a demo alone
     result: dict[str, Any]
-    story: dict[str, Any]
-    motion: RunKinematics | None = None
-    events: Sequence[Event] = field(default=())
-    samples: Samples | None = None
+    story: dict[str, Any]  # stages, remarks and planned motions, see `events.story`
+    motion: RunKinematics | None = None  # none without joints
+    events: Sequence[Event] = field(default=())  # of the whole run, its preparation included
+    samples: Samples | None = None  # of a demo
 
     @property
     def told(self) -> dict[str, Any]:
@@ -64,10 +49,7 @@ def recorded_runs(recording: Recording) -> list[RecordedRun]:
     """
     Return the runs of a recording.
 
-    Raises
-    ------
-    InvalidInput
-        It has neither joints nor events.
+    Raises `InvalidInput`: it has neither joints nor events.
 
     """
     arm = next((facts['arm'] for facts in recording.facts if 'arm' in facts), None)

@@ -16,28 +16,14 @@ _SLACK = 1e-3  # [s] to which the time of an event is rounded
 
 @dataclass(frozen=True)
 class Samples:
-    """
-    Samples of a run.
+    """Samples of a run."""
 
-    Attributes
-    ----------
-    joints : RecordedJoints
-        As the controller published them.
-    parts : tuple of ndarray, shapes (n,) and (n, k, 4, 4)
-        Time [s], and poses of the cubes in `base_link` in order of feeding; NaN before one came.
-    fingers : tuple of ndarray, shapes (n,) and (n, 2)
-        Time [s], and closing travel of both fingers [m].
-    events : sequence of mapping
-        Events of the task node.
-    goals : sequence of (float, int)
-        When trajectories were sent [s], and their numbers of points.
-
-    """
-
-    joints: RecordedJoints
+    joints: RecordedJoints  # as the controller published them
+    # time [s], and poses of the cubes in `base_link` in order of feeding; NaN before one came
     parts: tuple[Array, Array]
-    fingers: tuple[Array, Array]
-    events: Sequence[Mapping[str, Any]]
+    fingers: tuple[Array, Array]  # time [s], and closing travel of both fingers [m]
+    events: Sequence[Mapping[str, Any]]  # events of the task node
+    # when trajectories were sent [s], and their numbers of points
     goals: Sequence[tuple[float, int]] = ()
 
     @property

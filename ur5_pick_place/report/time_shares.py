@@ -43,14 +43,10 @@ def time_shares(
     which the arm was at begin, grip, release and end, within the limits of joints, TCP and elbow
     alone, plus the time for which the arm is at rest while the fingers move.
 
-    Parameters
-    ----------
-    T_tool_tcp : ndarray, shape (4, 4)
+    `T_tool_tcp` (4, 4).
 
-    Returns
-    -------
-    dict
-        Empty unless the samples hold one cycle from begin to end, with one grip and one release.
+    Returns empty unless the samples hold one cycle from begin to end, with one grip and one
+    release.
 
     """
     joints, fingers = (samples.joints.t, samples.joints.q), samples.fingers

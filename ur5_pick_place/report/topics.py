@@ -47,29 +47,17 @@ def is_wanted(topic: str) -> bool:
 
 @dataclass(frozen=True)
 class RobotTopics:
-    """
-    What a recording has of one arm; log times in nanoseconds, times of the robot in seconds.
+    """What a recording has of one arm; log times in nanoseconds, times of the robot in seconds."""
 
-    Attributes
-    ----------
-    joint_states, controller_states : list of (log time, time, q, qd, reference)
-        Joints, shape (6,) [rad] and [rad/s]; unknown numbers are NaN.
-    events : list of (log time, event)
-    stops : list of (log time, str)
-        Reasons of the planner's stops.
-    parts, fingers : list of (log time, time, poses (k, 7) or travel (2,))
-        Of a run in the simulated cell.
-    goals : list of (log time, int)
-        Numbers of points of the trajectories that were sent.
-
-    """
-
+    # joints, shape (6,) [rad] and [rad/s]; unknown numbers are NaN
     joint_states: list[Any]
     controller_states: list[Any]
     events: list[tuple[int, dict[str, Any]]]
-    stops: list[tuple[int, str]]
+    stops: list[tuple[int, str]]  # reasons of the planner's stops
+    # of a run in the simulated cell
     parts: list[Any] = field(default_factory=list)
     fingers: list[Any] = field(default_factory=list)
+    # numbers of points of the trajectories that were sent
     goals: list[tuple[int, int]] = field(default_factory=list)
 
     def within(self, begin: int, end: int) -> 'RobotTopics':

@@ -10,23 +10,14 @@ from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_s
 
 @dataclass(frozen=True)
 class Trace:
-    """
-    Measured joints and TCP poses, one row per driver cycle.
+    """Measured joints and TCP poses, one row per driver cycle."""
 
-    Attributes
-    ----------
-    t : ndarray, shape (n,)
-        Time by the robot's clock [s], increasing, n >= 3; evenly spaced if `jerk` is used.
-    q, qd : ndarray, shape (n, 6)
-        Joints [rad, rad/s].
-    T_base_tcp : ndarray, shape (n, 4, 4)
-
-    """
-
+    # (n,) time by the robot's clock [s], increasing, n >= 3; evenly spaced if `jerk` is used
     t: Array
+    # (n, 6) joints [rad, rad/s]
     q: Array
     qd: Array
-    T_base_tcp: Array
+    T_base_tcp: Array  # (n, 4, 4)
 
     @property
     def duration(self) -> float:

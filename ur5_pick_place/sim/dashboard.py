@@ -59,10 +59,7 @@ class Dashboard:
     """
     The commands of one robot; one that its PolyScope does not have is refused with the reason.
 
-    Parameters
-    ----------
-    polyscope : str
-        A key of `VERSIONS`.
+    `polyscope`: a key of `VERSIONS`.
 
     """
 

@@ -97,17 +97,10 @@ class Driver:
     """
     Controllers, pins and modes of the simulated driver.
 
-    Parameters
-    ----------
-    world : World
-        Only the driver may step it.
-    contact : ContactSettings
-        Thresholds of the protective stop after a contact.
+    `world`: only the driver may step it. `contact`: thresholds of the protective stop after a
+    contact.
 
-    Raises
-    ------
-    InvalidInput
-        The robot cannot have that software.
+    Raises `InvalidInput`: the robot cannot have that software.
 
     Attributes
     ----------

@@ -29,10 +29,7 @@ class FaultInjector:
         """
         Inject a fault, again if it is active already; return its description.
 
-        Raises
-        ------
-        InvalidInput
-            The fault is unknown, or the state of the cell does not allow it.
+        Raises `InvalidInput`: the fault is unknown, or the state of the cell does not allow it.
 
         """
         check_fault(name)
@@ -48,10 +45,7 @@ class FaultInjector:
         """
         Clear all injections of a fault, the latest first; return a message.
 
-        Raises
-        ------
-        InvalidInput
-            The fault is unknown, or the robot does not allow clearing it yet.
+        Raises `InvalidInput`: the fault is unknown, or the robot does not allow clearing it yet.
 
         """
         check_fault(name)
@@ -68,10 +62,8 @@ class FaultInjector:
         """
         Clear all faults; return a message.
 
-        Raises
-        ------
-        InvalidInput
-            Names the faults that the robot does not allow to be cleared yet, and why.
+        Raises `InvalidInput`: names the faults that the robot does not allow to be cleared yet,
+        and why.
 
         """
         left = []

@@ -53,10 +53,7 @@ class GripperServer:
     """
     Moves the fingers by goals.
 
-    Parameters
-    ----------
-    kind : str
-        Type of the action that nodes offer.
+    `kind`: type of the action that nodes offer.
 
     Attributes
     ----------

@@ -75,12 +75,8 @@ class IoController:
     """
     Pins and status services of one robot.
 
-    Parameters
-    ----------
-    rated_payload : float
-        The largest mass that the robot takes as its payload [kg].
-    has_force_sensor : bool
-        Whether the tool flange has a sensor of force and torque, as that of an e-Series has.
+    `rated_payload`: the largest mass that the robot takes as its payload [kg]. `has_force_sensor`:
+    whether the tool flange has a sensor of force and torque, as that of an e-Series has.
 
     Attributes
     ----------
@@ -148,10 +144,7 @@ class IoController:
         """
         Switch an input of the control box at once, as a button or a sensor does.
 
-        Raises
-        ------
-        InvalidInput
-            It is no such input; those of the tool belong to the gripper.
+        Raises `InvalidInput`: it is no such input; those of the tool belong to the gripper.
 
         """
         last = DIGITAL_PINS - len(TOOL_PINS) - 1
@@ -185,14 +178,8 @@ class IoController:
         """
         Set the payload.
 
-        Parameters
-        ----------
-        mass : float
-            [kg]
-        centre_of_gravity : sequence of float
-            In tool0 [m].
-        inertia : sequence of float
-            xx, yy, zz, xy, xz, yz about that centre [kg m2].
+        `mass` [kg]. `centre_of_gravity`: in tool0 [m]. `inertia`: xx, yy, zz, xy, xz, yz about
+        that centre [kg m2].
 
         """
 

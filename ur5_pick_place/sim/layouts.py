@@ -10,25 +10,16 @@ SpotPose = tuple[float, float, float]
 
 
 class Layout(NamedTuple):
-    """
-    The spots of one type.
+    """The spots of one type."""
 
-    Attributes
-    ----------
-    picks, releases : tuple of SpotPose
-        Where parts lie at first, and where they are put down; the first of each are start and
-        target of the demo. The open gripper fits between any two.
-    radius : tuple of float
-        Least and largest distance from the arm's axis at which a spot can be used at any bearing
-        [m]; on the way to a nearer one the tool would hit the arm.
-    ahead : tuple of float
-        The same for spots within 60 degrees of +x, any two of which can be start and target.
-
-    """
-
+    # where parts lie at first, and where they are put down; the first of each are start and target
+    # of the demo. The open gripper fits between any two.
     picks: tuple[SpotPose, ...]
     releases: tuple[SpotPose, ...]
+    # least and largest distance from the arm's axis at which a spot can be used at any bearing
+    # [m]; on the way to a nearer one the tool would hit the arm
     radius: tuple[float, float]
+    # the same for spots within 60 degrees of +x, any two of which can be start and target
     ahead: tuple[float, float]
 
     @property

@@ -37,12 +37,7 @@ class Channel:
     """
     One direction of the connection, with optional latency and loss.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the losses and of the jitter.
-    period : float
-        Time of a cycle [s].
+    `seed`: seed of the losses and of the jitter. `period`: time of a cycle [s].
 
     Attributes
     ----------
@@ -88,10 +83,7 @@ class Link:
     """
     Both directions of the connection, and what the driver no longer offers.
 
-    Parameters
-    ----------
-    period : float
-        Time of a cycle [s].
+    `period`: time of a cycle [s].
 
     Attributes
     ----------

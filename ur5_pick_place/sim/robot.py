@@ -245,10 +245,7 @@ class ContactWatch:
     """
     Detects a contact from the unexplained torque of each cycle.
 
-    Parameters
-    ----------
-    period : float
-        Cycle time [s].
+    `period`: cycle time [s].
 
     """
 

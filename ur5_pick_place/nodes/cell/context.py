@@ -10,18 +10,10 @@ from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
 
 @dataclass(frozen=True)
 class Cell(RobotSetup):
-    """
-    The cell as a node sees it.
-
-    Attributes
-    ----------
-    robot : RobotSettings
-        The parameters that it was loaded by.
-
-    """
+    """The cell as a node sees it."""
 
     node: SerialNode
-    robot: RobotSettings
+    robot: RobotSettings  # the parameters that it was loaded by
     frames: Frames
 
 

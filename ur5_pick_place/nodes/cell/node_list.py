@@ -28,27 +28,12 @@ _LOOPS = 'closed_loops.yaml'
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """
-    One node to start.
+    """One node to start."""
 
-    Attributes
-    ----------
-    executable : str
-        Also the node's name.
-    namespace : str
-        Empty for none.
-    parameter_files : tuple of Path
-        In order; a later one wins.
-    parameters : dict
-        Win over the files.
-    remappings : tuple of (from, to)
-
-    """
-
-    executable: str
-    namespace: str
-    parameter_files: tuple[Path, ...]
-    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    executable: str  # also the node's name
+    namespace: str  # empty for none
+    parameter_files: tuple[Path, ...]  # in order; a later one wins
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)  # win over the files
     remappings: tuple[tuple[str, str], ...] = REMAPPINGS
 
     def arguments(self) -> list[str]:
@@ -84,28 +69,15 @@ def node_list(
     """
     Return the package's nodes for a robot.
 
-    Parameters
-    ----------
-    robot : str
-        One of `ROBOTS`; the simulated cell is a node of ours, the others need the UR driver.
-    config : Path
-        Folder of the parameter files.
-    namespace, ur_type, tf_prefix, controller, kinematics_params_file, params_file : str
-        As for the launch file; empty for the default.
-    gripper : str
-        The kind of gripper; empty for that of the user's file, else the default.
-    cockpit : dict, optional
-        Parameters of the cockpit; None = no cockpit.
-    record : bool
-        Whether the flight recorder is one of them.
-    parameters : mapping of str to mapping, optional
-        By executable, of those that start; they win over all others.
+    `robot`: one of `ROBOTS`; the simulated cell is a node of ours, the others need the UR driver.
+    `config`: folder of the parameter files. `namespace`, `ur_type`, `tf_prefix`, `controller`,
+    `kinematics_params_file`, `params_file`: as for the launch file; empty for the default.
+    `gripper`: the kind of gripper; empty for that of the user's file, else the default. `cockpit`:
+    parameters of the cockpit; None = no cockpit. `record`: whether the flight recorder is one of
+    them. `parameters`: by executable, of those that start; they win over all others.
 
-    Raises
-    ------
-    InvalidInput
-        The robot is unknown, a calibration file is given for the simulated cell, or the user's
-        file has another value for a parameter that an argument determines.
+    Raises `InvalidInput`: the robot is unknown, a calibration file is given for the simulated
+    cell, or the user's file has another value for a parameter that an argument determines.
 
     """
     _check_robot(robot, kinematics_params_file)

@@ -84,38 +84,20 @@ class GroupSettings(Settings):
 
 @dataclass(frozen=True)
 class RobotSetup:
-    """
-    The arm, its joint names and its scene.
-
-    Attributes
-    ----------
-    model : Model
-    joint_names : tuple of str
-        With the prefix, in controller order.
-    scene : Scene
-        Without a scene file: only a floor far below and no tool.
-    T_tool_tcp : ndarray, shape (4, 4), or None
-        None without a scene file.
-    unset_parameters : str
-        Parameters that must be set before the arm may move; empty if none.
-
-    """
+    """The arm, its joint names and its scene."""
 
     model: Model
-    joint_names: tuple[str, ...]
-    scene: Scene
-    T_tool_tcp: Array | None
-    unset_parameters: str
+    joint_names: tuple[str, ...]  # with the prefix, in controller order
+    scene: Scene  # without a scene file: only a floor far below and no tool
+    T_tool_tcp: Array | None  # (4, 4) none without a scene file
+    unset_parameters: str  # parameters that must be set before the arm may move; empty if none
 
 
 def load_arm(ur_type: str, kinematics_params_file: str) -> Model:
     """
     Return the model of an arm, calibrated if a file is given.
 
-    Raises
-    ------
-    InvalidInput
-        The file is missing, malformed, or of another type.
+    Raises `InvalidInput`: the file is missing, malformed, or of another type.
 
     """
     if not kinematics_params_file:
@@ -133,10 +115,8 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
     """
     Return the arm and its scene, loaded as the parameters specify.
 
-    Raises
-    ------
-    InvalidInput
-        A file is missing, malformed or another robot's, or the tool is too heavy for the arm.
+    Raises `InvalidInput`: a file is missing, malformed or another robot's, or the tool is too
+    heavy for the arm.
 
     """
     model = load_arm(settings.ur_type, settings.kinematics_params_file)
@@ -181,10 +161,8 @@ def config_file(name: str) -> Path:
     """
     Return a path as given, or a bare file name within the package's config folder.
 
-    Raises
-    ------
-    InvalidInput
-        A bare name is not in config/, but a file of that name is in the working directory.
+    Raises `InvalidInput`: a bare name is not in config/, but a file of that name is in the working
+    directory.
 
     """
     path = user_path(name)

@@ -53,11 +53,8 @@ def check_method(controller: str, method: str) -> None:
     """
     Refuse a method that the controller, or this distribution of ROS, cannot follow.
 
-    Raises
-    ------
-    InvalidInput
-        The method is a closed loop, and the controller takes whole trajectories only, or the
-        messages are those of Humble.
+    Raises `InvalidInput`: the method is a closed loop, and the controller takes whole trajectories
+    only, or the messages are those of Humble.
 
     """
     if method not in METHODS:
@@ -74,12 +71,7 @@ class ControllerGoals:
     """
     Monitors and cancels the goals of all controllers that move the arm.
 
-    Parameters
-    ----------
-    controller : str
-        The one that this package uses.
-    joint_names : sequence of str
-        With the prefix.
+    `controller`: the one that this package uses. `joint_names`: with the prefix.
 
     """
 
@@ -132,11 +124,8 @@ class ControllerGoals:
         stays inactive. Without recent joint_states the arm may be moving:
         our controller is then restarted once, and does not stay inactive.
 
-        Parameters
-        ----------
-        stop_progress : callable
-            Returns how far the stop has come; called when the controller manager has answered,
-            which may be late.
+        `stop_progress`: returns how far the stop has come; called when the controller manager has
+        answered, which may be late.
 
         """
         before = self._list.last

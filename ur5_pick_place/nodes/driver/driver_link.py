@@ -45,13 +45,9 @@ class LatchedTopic:
     not count any more. Beside another publisher, such as a recording that is played, the value is
     confirmed anew before it is lost.
 
-    Parameters
-    ----------
-    on_message : callable
-        Takes a message.
-    on_lost : callable
-        Called when the publisher has ended or was replaced, or has not confirmed the value within
-        `_CONFIRMATION` beside another one; the value is unknown from then on.
+    `on_message`: takes a message. `on_lost`: called when the publisher has ended or was replaced,
+    or has not confirmed the value within `_CONFIRMATION` beside another one; the value is unknown
+    from then on.
 
     """
 
@@ -109,14 +105,9 @@ class DriverLink:
     """
     Subscribes to joints and modes.
 
-    Parameters
-    ----------
-    joint_names : sequence of str
-        In controller order, with the prefix.
-    on_joints, on_mode : callable
-        Called after joint_states and after every change of a mode.
-    is_moving : callable
-        Returns whether a motion runs: joints are then taken as they arrive.
+    `joint_names`: in controller order, with the prefix. `on_joints` and `on_mode`: called after
+    joint_states and after every change of a mode. `is_moving`: returns whether a motion runs:
+    joints are then taken as they arrive.
 
     """
 

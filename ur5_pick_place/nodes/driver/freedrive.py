@@ -37,14 +37,9 @@ class Freedrive:
     hold the joints of that moment, and an arm that was jogged from the pendant meanwhile would
     jump back to them at Play. It is activated once the program runs.
 
-    Parameters
-    ----------
-    controller : str
-        The trajectory controller to return to.
-    checks_modes : bool
-        Whether the program counts as stopped until the driver reports it.
-    on_change : callable
-        Called when `is_on` may have changed without a call of `switch`.
+    `controller`: the trajectory controller to return to. `checks_modes`: whether the program
+    counts as stopped until the driver reports it. `on_change`: called when `is_on` may have
+    changed without a call of `switch`.
 
     Attributes
     ----------
@@ -195,20 +190,11 @@ class FreedriveRequests:
     """
     Decides when the arm may be guided by hand, and ends it at a stop.
 
-    Parameters
-    ----------
-    controller : str
-        The trajectory controller to return to.
-    checks_modes : bool
-        See `Freedrive`.
-    confirm_payload : callable
-        Returns the steps of that job; with a wrong payload the arm sinks or rises in freedrive.
-    job : callable
-        Runs a job by name and steps; returns how it ended.
-    emit : callable
-        Takes the name of an event and its fields.
-    publish_state : callable
-        Publishes the state of the machine; the planner begins nothing in `freedrive`.
+    `controller`: the trajectory controller to return to. `checks_modes`: see `Freedrive`.
+    `confirm_payload`: returns the steps of that job; with a wrong payload the arm sinks or rises
+    in freedrive. `job`: runs a job by name and steps; returns how it ended. `emit`: takes the name
+    of an event and its fields. `publish_state`: publishes the state of the machine; the planner
+    begins nothing in `freedrive`.
 
     """
 

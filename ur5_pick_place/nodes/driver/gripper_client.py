@@ -39,10 +39,7 @@ class GripperClient:
     """
     Sends goals to the gripper and keeps what it reports; callbacks never wait.
 
-    Parameters
-    ----------
-    joint_timeout : float
-        See `GripperJoint`.
+    `joint_timeout`: see `GripperJoint`.
 
     """
 

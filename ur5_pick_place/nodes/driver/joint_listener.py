@@ -38,30 +38,16 @@ _UNREAD: Array = np.full(6, np.nan)
 
 @dataclass(frozen=True)
 class Joints:
-    """
-    The arm's joints in a message.
+    """The arm's joints in a message."""
 
-    Attributes
-    ----------
-    stamp : float
-        When it was measured [s].
-    q, qd : ndarray, shape (6,)
-        [rad], [rad/s]; `qd` is NaN where velocities are not read.
-    earlier : tuple of (float, ndarray)
-        Stamp and joints of the valid messages that were taken with it, oldest first.
-    count : int
-        Number of the arm's messages taken together, this one included.
-    stamp_gap : float
-        Largest interval between stamps of these messages and the one before [s].
-
-    """
-
-    stamp: float
+    stamp: float  # when it was measured [s]
+    # (6,) [rad], [rad/s]; `qd` is NaN where velocities are not read
     q: Array
     qd: Array
+    # stamp and joints of the valid messages that were taken with it, oldest first
     earlier: tuple[tuple[float, Array], ...]
-    count: int
-    stamp_gap: float
+    count: int  # number of the arm's messages taken together, this one included
+    stamp_gap: float  # largest interval between stamps of these messages and the one before [s]
 
 
 class OneSource:
@@ -70,10 +56,7 @@ class OneSource:
 
     With two, nobody knows whose joints are the arm's.
 
-    Parameters
-    ----------
-    node : Node
-        Its graph names the publishers.
+    `node`: its graph names the publishers.
 
     """
 
@@ -133,16 +116,9 @@ class JointListener:
     """
     Subscribes to `joint_states`; ignores messages of other devices.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the arm's joints, with the prefix.
-    on_joints : callable
-        Takes `Joints`.
-    on_bad : callable
-        Takes a description of the error in a message of this arm, or of a second publisher.
-    with_velocities : bool
-        Whether velocities are read, and a message without them is an error.
+    `names`: names of the arm's joints, with the prefix. `on_joints`: takes `Joints`. `on_bad`:
+    takes a description of the error in a message of this arm, or of a second publisher.
+    `with_velocities`: whether velocities are read, and a message without them is an error.
 
     Attributes
     ----------

@@ -21,10 +21,7 @@ class OneDriver:
     """
     Looks at the ROS graph.
 
-    Parameters
-    ----------
-    is_simulated : bool
-        Whether the parameters are those of the simulated cell.
+    `is_simulated`: whether the parameters are those of the simulated cell.
 
     """
 

@@ -19,10 +19,7 @@ class SpeedScaling:
     """
     Subscribes to the speed scaling.
 
-    Parameters
-    ----------
-    on_scaling : callable
-        Takes the scaling, 0 to 1.
+    `on_scaling`: takes the scaling, 0 to 1.
 
     """
 

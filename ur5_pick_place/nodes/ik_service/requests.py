@@ -54,20 +54,11 @@ _TOUCHES = 'in collision: '
 
 
 class Answer(NamedTuple):
-    """
-    The solutions that satisfy a request.
+    """The solutions that satisfy a request."""
 
-    Attributes
-    ----------
-    solutions : list of Solution
-        Nearest first; at least one.
-    reasons : callable
-        Returns why each other branch is missing, and which have more than one solution; computed
-        on demand.
-
-    """
-
-    solutions: list[Solution]
+    solutions: list[Solution]  # nearest first; at least one
+    # returns why each other branch is missing, and which have more than one solution; computed on
+    # demand
     reasons: Callable[[], str]
 
     def one_per_branch(self) -> list[Solution]:
@@ -90,14 +81,9 @@ class IkRequests:
     """
     Turns requests into calls of the kinematics.
 
-    Parameters
-    ----------
-    joint_names : sequence of str
-        With the prefix, in controller order.
-    present_joints : callable
-        Returns the measured joints (6,) [rad], or None without recent joint_states.
-    collisions : CollisionModel or None
-        None where collisions cannot be checked.
+    `joint_names`: with the prefix, in controller order. `present_joints`: returns the measured
+    joints (6,) [rad], or None without recent joint_states. `collisions`: none where collisions
+    cannot be checked.
 
     """
 
@@ -120,14 +106,9 @@ class IkRequests:
         """
         Answer requests in another scene from now on.
 
-        Parameters
-        ----------
-        attached : collection of str
-            The ids of what is attached, which a robot state may contain.
-        collisions : CollisionModel or None
-            None where collisions cannot be checked.
-        refusal : str
-            Why collision checks are refused; empty if they are not.
+        `attached`: the ids of what is attached, which a robot state may contain. `collisions`:
+        none where collisions cannot be checked. `refusal`: why collision checks are refused; empty
+        if they are not.
 
         """
         self._scene = _Scene(attached, collisions, refusal)  # at once, for requests meanwhile
@@ -162,14 +143,10 @@ class IkRequests:
         """
         Return the solutions of an IK request.
 
-        Raises
-        ------
-        InvalidInput
-            The request is invalid; the subclass identifies the reason.
-        CollisionCheckUnavailable
-            It requests a collision check that is not available.
-        NoSolution, JointLimitViolation, InCollision
-            It has no solution; the kind is that of the branch that came closest.
+        Raises `InvalidInput`: the request is invalid; the subclass identifies the reason;
+        `CollisionCheckUnavailable`: it requests a collision check that is not available;
+        `NoSolution, JointLimitViolation, InCollision`: it has no solution; the kind is that of the
+        branch that came closest.
 
         """
         self._check_kind(request)
@@ -218,10 +195,7 @@ class IkRequests:
         """
         Return the pose of each link that an FK request names.
 
-        Raises
-        ------
-        InvalidInput
-            The request is invalid; the subclass identifies the reason.
+        Raises `InvalidInput`: the request is invalid; the subclass identifies the reason.
 
         """
         if len(request.fk_link_names) > _MAX_LINKS:

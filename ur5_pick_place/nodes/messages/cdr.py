@@ -57,10 +57,8 @@ def read_message(data: bytes, kind: type) -> SimpleNamespace:
     A message of k numbers of one type, such as a pose, is an array (k,); a sequence of n such is
     (n, k). Strings are str, other messages namespaces, other sequences lists.
 
-    Raises
-    ------
-    Unreadable
-        The bytes end early, or a sequence that is read item by item exceeds `MAX_ITEMS`.
+    Raises `Unreadable`: the bytes end early, or a sequence that is read item by item exceeds
+    `MAX_ITEMS`.
 
     """
     if len(data) < 4:

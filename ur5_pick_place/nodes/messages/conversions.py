@@ -69,10 +69,8 @@ def pose_to_matrix(pose: Pose) -> Array:
     """
     Return a pose as (4, 4).
 
-    Raises
-    ------
-    InvalidInput
-        A number is not finite, or the quaternion's norm differs from 1 by more than 1 %.
+    Raises `InvalidInput`: a number is not finite, or the quaternion's norm differs from 1 by more
+    than 1 %.
 
     """
     p, q = pose.position, pose.orientation
@@ -135,11 +133,8 @@ def joints_from_state(state: JointState, names: Sequence[str]) -> Array:
     """
     Return the positions (6,) [rad] of the joints `names`, whatever the order of the message.
 
-    Raises
-    ------
-    InvalidRobotState
-        A joint is missing, named twice or not finite, or the lists are of different length or
-        huge.
+    Raises `InvalidRobotState`: a joint is missing, named twice or not finite, or the lists are of
+    different length or huge.
 
     """
     return _by_name(state.name, state.position, names, 'position')
@@ -159,10 +154,7 @@ def joints_of_request(
     attaches must be among `attached`, the ids of what is attached now, as in the states of a
     MoveIt client that follows the scene; the request is planned with all of `attached`.
 
-    Raises
-    ------
-    InvalidRobotState
-        As `joints_from_state`, or it has unsupported content.
+    Raises `InvalidRobotState`: as `joints_from_state`, or it has unsupported content.
 
     """
     others = state.multi_dof_joint_state
@@ -241,14 +233,9 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
     """
     Return a trajectory in the joint order `names`.
 
-    Raises
-    ------
-    GateRefusal
-        Joints missing, unknown or named twice.
-    InvalidInput
-        No points, too many, arrays of the wrong length, no velocities or accelerations, values
-        that are not finite, times that do not increase; efforts other than 0 if there are several
-        points; multi-DOF points.
+    Raises `GateRefusal`: joints missing, unknown or named twice; `InvalidInput`: no points, too
+    many, arrays of the wrong length, no velocities or accelerations, values that are not finite,
+    times that do not increase; efforts other than 0 if there are several points; multi-DOF points.
 
     """
     if n := len(message.multi_dof_joint_trajectory.points):

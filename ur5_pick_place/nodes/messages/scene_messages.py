@@ -55,32 +55,18 @@ _URDF = {'base_link': 'base', 'base_link_inertia': 'base'}
 
 
 class KnownScene(NamedTuple):
-    """
-    A scene as the planner publishes it.
+    """A scene as the planner publishes it."""
 
-    Attributes
-    ----------
-    name : str
-        Different for each start of the planner.
-    world : World
-    part : AttachedObject or None
-        The task's part, while the gripper holds it.
-
-    """
-
-    name: str
+    name: str  # different for each start of the planner
     world: World
-    part: AttachedObject | None
+    part: AttachedObject | None  # the task's part, while the gripper holds it
 
 
 def read_shapes(message: SimpleNamespace) -> tuple[PlacedShape, ...]:
     """
     Return the shapes of a CollisionObject.
 
-    Raises
-    ------
-    InvalidInput
-        A shape or a pose is malformed or there are too many.
+    Raises `InvalidInput`: a shape or a pose is malformed or there are too many.
 
     """
     kinds = (
@@ -108,10 +94,8 @@ def move_shapes(
     """
     Return shapes at the poses that a CollisionObject gives for them, or as they are without any.
 
-    Raises
-    ------
-    InvalidInput
-        A kind of shape has more or fewer poses than shapes, or a pose is malformed.
+    Raises `InvalidInput`: a kind of shape has more or fewer poses than shapes, or a pose is
+    malformed.
 
     """
     kinds = ('primitive_poses', 'mesh_poses', 'plane_poses')

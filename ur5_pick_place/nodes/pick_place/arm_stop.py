@@ -27,10 +27,7 @@ class ArmStop:
     """
     Cancels every goal of the trajectory controllers until the arm is at rest.
 
-    Parameters
-    ----------
-    port : TaskPort
-        Shows the joints, and whether the planner is there.
+    `port`: shows the joints, and whether the planner is there.
 
     """
 
@@ -84,10 +81,7 @@ class PlannerLatch:
     """
     Latches a stop in a restarted planner node as soon as its service `~/stop` is available.
 
-    Parameters
-    ----------
-    stop : Client
-        Of the planner's `~/stop`.
+    `stop`: of the planner's `~/stop`.
 
     """
 

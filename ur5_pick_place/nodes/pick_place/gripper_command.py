@@ -34,16 +34,8 @@ class GripperCommands:
     """
     Offers the action.
 
-    Parameters
-    ----------
-    run : CycleRun
-        Opens and closes the gripper.
-    choice : GripperChoice
-        What metres per jaw mean.
-    observe : callable
-        Returns the present observation.
-    job : callable
-        Runs steps as the job of a name; returns how it ended.
+    `run`: opens and closes the gripper. `choice`: what metres per jaw mean. `observe`: returns the
+    present observation. `job`: runs steps as the job of a name; returns how it ended.
 
     """
 

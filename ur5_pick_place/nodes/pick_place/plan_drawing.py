@@ -19,12 +19,7 @@ class PlanDrawing:
     """
     Publishes `~/markers`.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        Its scene is drawn.
-    present_plan : callable
-        Returns the plan that may be run, or None.
+    `planner`: its scene is drawn. `present_plan`: returns the plan that may be run, or None.
 
     """
 

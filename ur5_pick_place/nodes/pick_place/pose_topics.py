@@ -22,18 +22,11 @@ class PoseTopics:
     Teaching solves IK, checks for collisions and writes a file to the disk. In the thread that
     handles messages, the poses of a camera at 30 Hz would delay a stop by 0.3 s.
 
-    Parameters
-    ----------
-    names : sequence of str
-        The places.
-    teach : callable
-        Takes name, pose, and joints; computes in the pool, reports a refusal itself.
-    refuse : callable
-        Takes the same for a pose that is dropped because too many are waiting.
-    present : callable
-        Returns the present joints (6,) [rad], which are kept with each pose as it arrives.
-    on_mismatch : callable
-        Takes the name of a place, and why the poses of a publisher do not arrive.
+    `names`: the places. `teach`: takes name, pose, and joints; computes in the pool, reports a
+    refusal itself. `refuse`: takes the same for a pose that is dropped because too many are
+    waiting. `present`: returns the present joints (6,) [rad], which are kept with each pose as it
+    arrives. `on_mismatch`: takes the name of a place, and why the poses of a publisher do not
+    arrive.
 
     """
 

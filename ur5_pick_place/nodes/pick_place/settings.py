@@ -75,10 +75,7 @@ def chosen_gripper(node: Node) -> type[Gripper]:
     """
     Return the kind of gripper that a node's parameters name, before they are declared.
 
-    Raises
-    ------
-    InvalidInput
-        There is no such kind, or a parameter of another kind is given.
+    Raises `InvalidInput`: there is no such kind, or a parameter of another kind is given.
 
     """
     given = node._parameter_overrides  # see `parameters._refuse_unknown`

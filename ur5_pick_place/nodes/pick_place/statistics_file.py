@@ -22,10 +22,7 @@ class StatisticsFile:
 
     A file that cannot be read is renamed, not overwritten.
 
-    Parameters
-    ----------
-    warn : callable
-        Takes the text of a warning.
+    `warn`: takes the text of a warning.
 
     """
 

@@ -58,17 +58,10 @@ class TaskPort:
     """
     A `machine.Port` over ROS, which moves the arm through the planner node only.
 
-    Parameters
-    ----------
-    grip : GripperSettings
-        Of the gripper; some have an action server.
-    on_tick : callable
-        Called about every 8 ms of robot time during a job and 16 ms without one, for every motion
-        state of the planner, and for every reply that reports success.
-    on_planner_death : callable
-        Called when the planner node has died or is stuck.
-    is_busy : callable
-        Returns whether a job runs.
+    `grip`: of the gripper; some have an action server. `on_tick`: called about every 8 ms of robot
+    time during a job and 16 ms without one, for every motion state of the planner, and for every
+    reply that reports success. `on_planner_death`: called when the planner node has died or is
+    stuck. `is_busy`: returns whether a job runs.
 
     Attributes
     ----------

@@ -39,14 +39,9 @@ class TeachMarkers:
     """
     Offers the places to RViz.
 
-    Parameters
-    ----------
-    places : callable
-        Returns the taught ones, as (4, 4) in `base_link` by name.
-    teach : callable
-        Takes the name and the pose of a place; calls `show` when it has decided.
-    names : sequence of str
-        The places that can be dragged.
+    `places`: returns the taught ones, as (4, 4) in `base_link` by name. `teach`: takes the name
+    and the pose of a place; calls `show` when it has decided. `names`: the places that can be
+    dragged.
 
     """
 

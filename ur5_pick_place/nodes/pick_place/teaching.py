@@ -55,29 +55,17 @@ class Teaching:
     """
     Keeps the taught poses in memory, in the file and in TF.
 
-    Parameters
-    ----------
-    path : Path
-        The file of poses; read on construction, written at every change.
-    planner : MotionPlanner
-        Source of arm and tool.
-    provenance : Provenance
-        The present robot and tool.
-    places : mapping of str to PlaceSettings
-        Of the cycle file.
-    check : callable
-        Takes the name and the pose of a place to teach; returns a warning, or '', or raises why
-        the arm can never be there.
+    `path`: the file of poses; read on construction, written at every change. `planner`: source of
+    arm and tool. `provenance`: the present robot and tool. `places`: of the cycle file. `check`:
+    takes the name and the pose of a place to teach; returns a warning, or '', or raises why the
+    arm can never be there.
 
     Attributes
     ----------
     warning : str
         What was wrong with the file although poses could be read; else empty.
 
-    Raises
-    ------
-    InvalidInput
-        The file is malformed.
+    Raises `InvalidInput`: the file is malformed.
 
     """
 
@@ -116,10 +104,7 @@ class Teaching:
         """
         Return the poses for a plan: read the places that have a frame; see `FramePlaces`.
 
-        Raises
-        ------
-        ExecutionError
-            Someone else has changed the file of taught poses.
+        Raises `ExecutionError`: someone else has changed the file of taught poses.
 
         """
         self._file.check_unchanged()
@@ -131,12 +116,8 @@ class Teaching:
         """
         Return the poses of the latest plan.
 
-        Raises
-        ------
-        InvalidInput
-            A frame has moved.
-        ExecutionError
-            Someone else has changed the file of taught poses.
+        Raises `InvalidInput`: a frame has moved; `ExecutionError`: someone else has changed the
+        file of taught poses.
 
         """
         self._file.check_unchanged()
@@ -169,12 +150,8 @@ class Teaching:
         """
         Teach the place `name` from the arm's present joints (6,) [rad].
 
-        Raises
-        ------
-        PlanningError
-            The arm can never be there, even without the objects of clients.
-        ExecutionError
-            The file of poses cannot be written.
+        Raises `PlanningError`: the arm can never be there, even without the objects of clients;
+        `ExecutionError`: the file of poses cannot be written.
 
         """
         T = forward(self._planner.model, q) @ self._planner.scene.tool.T_tool_tcp
@@ -191,15 +168,9 @@ class Teaching:
         the present joints (6,) [rad], for a frame that the arm carries, and `not_at_rest` is why
         the arm does not count as at rest.
 
-        Raises
-        ------
-        PlanningError
-            The arm can never be there.
-        InvalidInput
-            The frame is unknown, the numbers are not a pose, or the place is not taught as a
-            pose.
-        ExecutionError
-            The file of poses cannot be written, or the arm carries the frame and is not at rest.
+        Raises `PlanningError`: the arm can never be there; `InvalidInput`: the frame is unknown,
+        the numbers are not a pose, or the place is not taught as a pose; `ExecutionError`: the
+        file of poses cannot be written, or the arm carries the frame and is not at rest.
 
         """
         if name == HOME:

@@ -15,14 +15,8 @@ class TopicMemory:
 
     What exceeds the bytes allowed pushes out older messages of this topic alone.
 
-    Parameters
-    ----------
-    span : int
-        [ns]
-    most : int
-        Bound on the memory [bytes].
-    is_latched : bool
-        Whether the last message of each publisher is kept even if it is older than `span`.
+    `span` [ns]. `most`: bound on the memory [bytes]. `is_latched`: whether the last message of
+    each publisher is kept even if it is older than `span`.
 
     """
 

@@ -32,15 +32,9 @@ class McapFile:
     """
     A recording that is being written; it is complete after `finish`.
 
-    Parameters
-    ----------
-    stream : binary file
-        Open for writing; stays open.
+    `stream`: open for writing; stays open.
 
-    Raises
-    ------
-    MissingPackage
-        `mcap` is not installed.
+    Raises `MissingPackage`: `mcap` is not installed.
 
     """
 
@@ -63,18 +57,10 @@ class McapFile:
         """
         Write a message.
 
-        Parameters
-        ----------
-        topic : str
-            With its namespace.
-        kind : type
-            The message's class.
-        data : bytes
-            CDR with its header, as a raw subscription gives it.
-        log_time, publish_time : int
-            When it was received and sent, system time [ns].
-        is_latched : bool
-            Whether the topic is replayed as transient local; that of its first message counts.
+        `topic`: with its namespace. `kind`: the message's class. `data`: CDR with its header, as a
+        raw subscription gives it. `log_time` and `publish_time`: when it was received and sent,
+        system time [ns]. `is_latched`: whether the topic is replayed as transient local; that of
+        its first message counts.
 
         """
         channel = self._channels.get(topic)

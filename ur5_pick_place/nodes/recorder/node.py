@@ -80,10 +80,7 @@ class FlightRecorder:
     """
     The messages in memory, and when a stop is to be recorded.
 
-    Parameters
-    ----------
-    facts : dict
-        About the arm, for every record.
+    `facts`: about the arm, for every record.
 
     """
 

@@ -31,10 +31,7 @@ class RecordFolder:
     Only the records that this class has written are ever removed, the oldest first, and only once
     a newer one is complete on disk.
 
-    Parameters
-    ----------
-    path : Path
-        Created when the first record is written.
+    `path`: created when the first record is written.
 
     Attributes
     ----------
@@ -51,18 +48,10 @@ class RecordFolder:
         """
         Write a record and return its path.
 
-        Parameters
-        ----------
-        label : str
-            For its name, such as `stop`.
-        write : callable
-            Writes the content to a binary file.
+        `label`: for its name, such as `stop`. `write`: writes the content to a binary file.
 
-        Raises
-        ------
-        ExecutionError
-            The folder cannot be written, the disk is full, or another recorder does not finish
-            writing; older records are all there.
+        Raises `ExecutionError`: the folder cannot be written, the disk is full, or another
+        recorder does not finish writing; older records are all there.
 
         """
         self.warning = ''

@@ -52,25 +52,13 @@ class Delivery(Enum):
 
 @dataclass(frozen=True)
 class RecordedTopic:
-    """
-    One topic of a recording.
+    """One topic of a recording."""
 
-    Attributes
-    ----------
-    name : str
-        Relative, so that a namespace moves it; `/tf` and `/tf_static` are remapped.
-    kind : type
-        Its messages.
-    delivery : Delivery
-    most : int
-        Largest memory for it in the flight recorder [bytes]: 60 s of 500 Hz from an e-Series and
-        500 Hz from its gripper, with reserve.
-
-    """
-
-    name: str
-    kind: type
+    name: str  # relative, so that a namespace moves it; `/tf` and `/tf_static` are remapped
+    kind: type  # its messages
     delivery: Delivery
+    # largest memory for it in the flight recorder [bytes]: 60 s of 500 Hz from an e-Series and 500
+    # Hz from its gripper, with reserve
     most: int = 4 * _MB
 
     @property

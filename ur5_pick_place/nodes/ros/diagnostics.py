@@ -46,12 +46,8 @@ class Diagnostics:
     """
     Publishes a node's state.
 
-    Parameters
-    ----------
-    state : callable
-        Returns whether the node is healthy, and its state as text.
-    figures : callable
-        Returns further values as text, by name.
+    `state`: returns whether the node is healthy, and its state as text. `figures`: returns further
+    values as text, by name.
 
     """
 

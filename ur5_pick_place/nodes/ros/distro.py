@@ -21,19 +21,11 @@ _UNNAMED = 'kilted'  # the distribution of the wheels behind `make setup`, which
 
 @dataclass(frozen=True)
 class Distro:
-    """
-    Properties of one distribution.
+    """Properties of one distribution."""
 
-    Attributes
-    ----------
-    controller : str
-        The trajectory controller that the UR driver starts.
-    mock_argument : str
-        The argument of the driver's launch file that selects mock hardware.
-
-    """
-
+    # the trajectory controller that the UR driver starts
     controller: str = 'joint_trajectory_controller'
+    # the argument of the driver's launch file that selects mock hardware
     mock_argument: str = 'use_mock_hardware'
 
 
@@ -74,10 +66,7 @@ def name_method(goal: Any, method: str) -> None:
     """
     Set the closed-loop method in a goal of ExecuteTrajectory; empty for none.
 
-    Raises
-    ------
-    InvalidInput
-        The goal has no field for it, as in Humble.
+    Raises `InvalidInput`: the goal has no field for it, as in Humble.
 
     """
     if not method:
@@ -101,16 +90,8 @@ def payload_request(
     There are three: mass and centre alone; the same and six fields of the inertia (Humble to
     Lyrical, as of 2026); one `geometry_msgs/Inertia` (driver 7.0).
 
-    Parameters
-    ----------
-    kind : type
-        The class of the request.
-    mass : float
-        [kg]
-    centre : sequence of float
-        Of gravity, x, y, z in tool0 [m].
-    inertia : sequence of float
-        About the centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2].
+    `kind`: the class of the request. `mass` [kg]. `centre`: of gravity, x, y, z in tool0 [m].
+    `inertia`: about the centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2].
 
     """
     request = kind()
@@ -175,26 +156,14 @@ _UNSUPPORTED = 2**64 - 1  # the number that stands for none
 
 
 class TakenMessage(NamedTuple):
-    """
-    A serialized message with its origin.
-
-    Attributes
-    ----------
-    data : bytes
-    received, published : int
-        System time [ns].
-    publisher : bytes
-        Identifies a publisher; empty where rclpy does not give it, as in Jazzy.
-    number : int
-        Increases with each message of a publisher; 0 where rclpy does not give it.
-
-    """
+    """A serialized message with its origin."""
 
     data: bytes
+    # system time [ns]
     received: int
     published: int
-    publisher: bytes
-    number: int = 0
+    publisher: bytes  # identifies a publisher; empty where rclpy does not give it, as in Jazzy
+    number: int = 0  # increases with each message of a publisher; 0 where rclpy does not give it
 
 
 def take_with_info(subscription: Any, most: int, end: float = math.inf) -> list[TakenMessage]:

@@ -17,15 +17,10 @@ def prepare_environment(domain_id: int | None = None) -> int:
     """
     Prepare this process for `rclpy.init`, and return its domain.
 
-    Parameters
-    ----------
-    domain_id : int, optional
-        Instead of the environment's.
+    `domain_id`: instead of the environment's.
 
-    Raises
-    ------
-    InvalidInput
-        ROS_DOMAIN_ID is invalid, the home directory is unknown, or the loopback interface is down.
+    Raises `InvalidInput`: ROS_DOMAIN_ID is invalid, the home directory is unknown, or the loopback
+    interface is down.
 
     """
     domain = _domain_id() if domain_id is None else domain_id

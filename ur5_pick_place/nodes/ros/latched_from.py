@@ -23,15 +23,9 @@ class LatchedFrom:
     """
     Subscribes to a topic as bytes, and hands on what a node of one name publishes.
 
-    Parameters
-    ----------
-    owner : str
-        The node that publishes it, in the namespace of `node`.
-    take : callable
-        Takes a serialized message.
-    shows_others : bool
-        Whether what others publish counts as long as that node is not there: of a recording that
-        is replayed to be seen.
+    `owner`: the node that publishes it, in the namespace of `node`. `take`: takes a serialized
+    message. `shows_others`: whether what others publish counts as long as that node is not there:
+    of a recording that is replayed to be seen.
 
     """
 

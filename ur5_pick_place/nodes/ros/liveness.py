@@ -37,12 +37,8 @@ class Heartbeat:
     """
     Publishes a latched state and asserts its liveliness while the node is not stuck.
 
-    Parameters
-    ----------
-    lease : float
-        Lease of the liveliness [s], the same in both nodes.
-    on_suspended : callable
-        Called with the time [s] for which this process was not run, if it counts as suspended.
+    `lease`: lease of the liveliness [s], the same in both nodes. `on_suspended`: called with the
+    time [s] for which this process was not run, if it counts as suspended.
 
     """
 
@@ -76,14 +72,9 @@ def watch_peer(
     """
     Subscribe to a peer's latched state and detect its death.
 
-    Parameters
-    ----------
-    topic : str
-        Published with `liveliness_qos`.
-    lease : float
-        Lease of the liveliness [s], the same in both nodes.
-    on_death : callable
-        Called when a publisher of the topic has ended, cleanly or not, or is stuck.
+    `topic`: published with `liveliness_qos`. `lease`: lease of the liveliness [s], the same in
+    both nodes. `on_death`: called when a publisher of the topic has ended, cleanly or not, or is
+    stuck.
 
     """
 

@@ -52,12 +52,10 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     *kinds : Settings classes
         Declared, in this order.
 
-    Raises
-    ------
-    InvalidInput
-        A value has the wrong type or is out of range, or the node's file has a parameter that
-        neither these classes nor any file in `config/` know (a misspelt key would otherwise be
-        ignored silently). Parameters of other nodes are skipped, as all share the user's file.
+    Raises `InvalidInput`: a value has the wrong type or is out of range, or the node's file has a
+    parameter that neither these classes nor any file in `config/` know (a misspelt key would
+    otherwise be ignored silently). Parameters of other nodes are skipped, as all share the user's
+    file.
 
     """
     node.add_on_set_parameters_callback(lambda changed: _refuse_another_clock(node, changed))

@@ -156,16 +156,10 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
     """
     Start rclpy, which shuts down on SIGTERM too, so that `launch` and `kill` end a node alike.
 
-    Parameters
-    ----------
-    signals : SignalHandlerOptions, optional
-        Those that rclpy shuts down on, if not all.
+    `signals`: those that rclpy shuts down on, if not all.
 
-    Raises
-    ------
-    InvalidInput
-        The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
-        parameter twice, of which rcl would use the last; or as `init_ros`.
+    Raises `InvalidInput`: the ROS arguments, or a parameter file that they name, cannot be read;
+    or a file gives a parameter twice, of which rcl would use the last; or as `init_ros`.
 
     """
     for i, option in enumerate(sys.argv[:-1]):
@@ -188,10 +182,7 @@ def init_ros(**options: Any) -> None:
     """
     Call `rclpy.init` in an environment that was checked.
 
-    Raises
-    ------
-    InvalidInput
-        As `prepare_environment`, or rcl's own error with its cure.
+    Raises `InvalidInput`: as `prepare_environment`, or rcl's own error with its cure.
 
     """
     prepare_environment(options.get('domain_id'))
@@ -214,10 +205,7 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
     late ends the node from within its executor. Of two nodes started together on this machine the
     first one stays; on two machines both may end.
 
-    Raises
-    ------
-    Ur5PickPlaceError
-        Names the service.
+    Raises `Ur5PickPlaceError`: names the service.
 
     """
     _reserve(node, names[0])

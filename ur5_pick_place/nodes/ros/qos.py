@@ -25,10 +25,7 @@ def mismatches(node: Node, topic: str, names: Collection[str]) -> dict[str, str]
     """
     Return why publishers of a topic do not reach subscriptions of nodes of some names.
 
-    Returns
-    -------
-    reasons : dict of str to str
-        By the publishers' node; empty if every message arrives.
+    Returns by the publishers' node; empty if every message arrives.
 
     """
     found: dict[str, str] = {}

@@ -83,10 +83,7 @@ class RepeatedCall:
     rclpy keeps every request without a reply; of a node that hangs, and once it wakes answers them
     all, that would be more and more. Here the old ones are given up.
 
-    Parameters
-    ----------
-    patience : float
-        Age at which a request without a reply is given up [s, steady clock].
+    `patience`: age at which a request without a reply is given up [s, steady clock].
 
     Attributes
     ----------

@@ -54,10 +54,8 @@ class TopicReader:
     """
     Polls the topics of a node, and calls its periodic checks, in one thread.
 
-    Parameters
-    ----------
-    lock : RLock
-        Held in each pass, as in each callback of the node, so that neither interrupts the other.
+    `lock`: held in each pass, as in each callback of the node, so that neither interrupts the
+    other.
 
     """
 
@@ -79,22 +77,12 @@ class TopicReader:
         """
         Subscribe to a topic.
 
-        Parameters
-        ----------
-        take : callable
-            Takes the serialized messages of the queue, oldest first; at least one.
-        qos : QoSProfile
-            Its depth must hold the messages of a period, or of a stall of this PC if none may be
-            lost.
-        period : float or callable
-            [s], steady clock
-        budget : float
-            Time for which a poll takes messages [s]; the rest is for the next one.
+        `take`: takes the serialized messages of the queue, oldest first; at least one. `qos`: its
+        depth must hold the messages of a period, or of a stall of this PC if none may be lost.
+        `period` [s]: steady clock. `budget`: time for which a poll takes messages [s]; the rest is
+        for the next one.
 
-        Returns
-        -------
-        callable
-            Polls the topic at once; returns whether there was a message.
+        Returns polls the topic at once; returns whether there was a message.
 
         """
         def receive(data: bytes) -> None:
@@ -198,12 +186,8 @@ class BoundedReader:
     rclpy would convert a message of any size before it calls the callback, and block all other
     callbacks meanwhile.
 
-    Parameters
-    ----------
-    topic : str
-        For the warning about a message that was ignored.
-    largest : int
-        Largest size of a message that is converted [bytes].
+    `topic`: for the warning about a message that was ignored. `largest`: largest size of a message
+    that is converted [bytes].
 
     """
 

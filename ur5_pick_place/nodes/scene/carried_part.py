@@ -26,10 +26,7 @@ class CarriedPart:
     """
     Publishes the carried part, latched, so that a planner that starts later receives it too.
 
-    Parameters
-    ----------
-    scene : Scene
-        Source of the part's shape.
+    `scene`: source of the part's shape.
 
     """
 
@@ -63,10 +60,7 @@ def read_carried(
     """
     Return what `CarriedPart` published: the load, the part, and that part as an attached object.
 
-    Raises
-    ------
-    InvalidInput
-        The message is malformed.
+    Raises `InvalidInput`: the message is malformed.
 
     """
     message = read_message(data, AttachedCollisionObject)

@@ -62,14 +62,9 @@ class SceneOwner:
     """
     Keeps the clients' world, sets it in the planner and publishes it.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        In the scene of the scene file; waits for received messages before it checks a motion.
-    present_joints : callable
-        Returns the measured joints (6,) [rad], or None without recent joint_states.
-    on_change : callable
-        Called in the scene's thread after the planner's scene has changed.
+    `planner`: in the scene of the scene file; waits for received messages before it checks a
+    motion. `present_joints`: returns the measured joints (6,) [rad], or None without recent
+    joint_states. `on_change`: called in the scene's thread after the planner's scene has changed.
 
     """
 
@@ -272,15 +267,10 @@ class SceneFollower:
     """
     Receives the scene that the planner publishes.
 
-    Parameters
-    ----------
-    on_world : callable
-        Takes the clients' world and the part that the task's gripper holds, or None; called in
-        a separate thread. A scene that cannot be parsed blocks all motion.
-    restores : bool
-        Whether a restarted planner gets the scene of its predecessor again.
-    shows_others : bool
-        See `LatchedFrom`.
+    `on_world`: takes the clients' world and the part that the task's gripper holds, or None;
+    called in a separate thread. A scene that cannot be parsed blocks all motion. `restores`:
+    whether a restarted planner gets the scene of its predecessor again. `shows_others`: see
+    `LatchedFrom`.
 
     """
 

@@ -60,14 +60,8 @@ class SceneBook:
     """
     Keeps the world of the clients; not safe to share between threads.
 
-    Parameters
-    ----------
-    scene : Scene
-        The scene file's, whose limits apply to all objects together.
-    arm : callable
-        The present `ArmPose`; raises `InvalidInput` if it is unknown.
-    warn : callable
-        Takes a line for the log.
+    `scene`: the scene file's, whose limits apply to all objects together. `arm`: the present
+    `ArmPose`; raises `InvalidInput` if it is unknown. `warn`: takes a line for the log.
 
     """
 
@@ -135,10 +129,7 @@ class SceneBook:
         """
         Accept a PlanningScene as a whole.
 
-        Raises
-        ------
-        InvalidInput
-            A part of it cannot be accepted; nothing was changed.
+        Raises `InvalidInput`: a part of it cannot be accepted; nothing was changed.
 
         """
         world, refused, lifted = self._with_scene(self._world, message)

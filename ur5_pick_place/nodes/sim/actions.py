@@ -42,14 +42,7 @@ class ActionFace:
     """
     One action server of the simulated driver, whose goals run in the driver's own time.
 
-    Parameters
-    ----------
-    kind : type
-        Of the action.
-    name : str
-        Of the action.
-    lock : Lock
-        Held by whoever touches the driver.
+    `kind`: of the action. `name`: of the action. `lock`: held by whoever touches the driver.
 
     """
 
@@ -179,12 +172,7 @@ class TrajectoryServer(ActionFace):
     """
     One trajectory controller's interface.
 
-    Parameters
-    ----------
-    name : str
-        Of the controller.
-    lock : Lock
-        Held by whoever touches the driver.
+    `name`: of the controller. `lock`: held by whoever touches the driver.
 
     """
 

@@ -25,12 +25,7 @@ class GripperActions(ActionFace):
     """
     Offers the gripper's action and publishes its joint, on the node of the simulated driver.
 
-    Parameters
-    ----------
-    server : GripperServer
-        The driver's.
-    lock : Lock
-        Held by whoever touches the driver.
+    `server`: the driver's. `lock`: held by whoever touches the driver.
 
     """
 

@@ -52,14 +52,8 @@ class Services:
     """
     Services and command topics, except those of trajectories, dashboard and faults.
 
-    Parameters
-    ----------
-    lock : Lock
-        Held by whoever touches the driver.
-    group : CallbackGroup
-        Reentrant: a service that waits must not keep others from being served.
-    prefix : str
-        Of the frames.
+    `lock`: held by whoever touches the driver. `group`: reentrant: a service that waits must not
+    keep others from being served. `prefix`: of the frames.
 
     """
 

@@ -27,12 +27,7 @@ class FramePlaces:
     """
     Reads the places of a cycle that have a frame.
 
-    Parameters
-    ----------
-    places : mapping of str to PlaceSettings
-        All places of the cycle.
-    now : callable
-        Returns ROS time [s].
+    `places`: all places of the cycle. `now`: returns ROS time [s].
 
     Attributes
     ----------
@@ -63,10 +58,8 @@ class FramePlaces:
         """
         Read all places; return whether there are any.
 
-        Raises
-        ------
-        InvalidInput
-            A frame is unknown, static, too old, ahead of time, moving or tilted; names the place.
+        Raises `InvalidInput`: a frame is unknown, static, too old, ahead of time, moving or
+        tilted; names the place.
 
         """
         self.T_base = {name: self._read(name) for name in self._places}

@@ -82,18 +82,9 @@ class Frames:
     """
     Resolve frames and links; those fixed to the arm's base or tool need no TF.
 
-    Parameters
-    ----------
-    node : SerialNode
-        Listens to TF through this node.
-    tf_prefix : str
-        As given to the driver.
-    T_tool_tcp : ndarray, shape (4, 4), or None
-        The configured tool; None if there is no `tcp`.
-    model : Model, optional
-        Needed to convert by stamps.
-    keep : float
-        Time for which transforms are kept in any case [s].
+    `node`: listens to TF through this node. `tf_prefix`: as given to the driver. `T_tool_tcp` (4,
+    4): the configured tool; None if there is no `tcp`. `model`: needed to convert by stamps.
+    `keep`: time for which transforms are kept in any case [s].
 
     Attributes
     ----------
@@ -137,24 +128,15 @@ class Frames:
         """
         Return the pose (4, 4) of a frame in `base`; an empty name is the arm's `base_link`.
 
-        Parameters
-        ----------
-        arm : callable, optional
-            The arm pose that the request is about: it determines the pose of a link, and without
-            a stamp of any frame that the arm carries, instead of the arm's present pose in TF.
-        waits : bool
-            Whether to read what has arrived, and to wait up to 0.2 s for transforms as new as
-            the stamp; False for a callback that blocks others, which then uses the poll before.
-        stamp : float
-            When the message was true [s]; 0 = now. Of no meaning for a frame that does not move.
-        lead : float
-            Time by which the stamp may be newer than the transforms, the newest of which are
-            then used [s].
+        `arm`: the arm pose that the request is about: it determines the pose of a link, and
+        without a stamp of any frame that the arm carries, instead of the arm's present pose in TF.
+        `waits`: whether to read what has arrived, and to wait up to 0.2 s for transforms as new as
+        the stamp; False for a callback that blocks others, which then uses the poll before.
+        `stamp`: when the message was true [s]; 0 = now. Of no meaning for a frame that does not
+        move. `lead`: time by which the stamp may be newer than the transforms, the newest of which
+        are then used [s].
 
-        Raises
-        ------
-        UnknownFrame
-            The frame is not known, or not at that time.
+        Raises `UnknownFrame`: the frame is not known, or not at that time.
 
         """
         frame = frame_id.lstrip('/')
@@ -197,12 +179,8 @@ class Frames:
         """
         Return the newest stamp [s] of a frame, and its poses in `base_link` then and before.
 
-        Parameters
-        ----------
-        step : float
-            Time between two poses, the newest first [s].
-        count : int
-            Largest number of earlier poses; fewer if the frame is not known so long.
+        `step`: time between two poses, the newest first [s]. `count`: largest number of earlier
+        poses; fewer if the frame is not known so long.
 
         Returns
         -------
@@ -210,12 +188,7 @@ class Frames:
             0 if the frame is static.
         list of ndarray, shape (4, 4)
 
-        Raises
-        ------
-        UnknownFrame
-            TF does not know the frame.
-        InvalidInput
-            Its pose is not finite.
+        Raises `UnknownFrame`: TF does not know the frame; `InvalidInput`: its pose is not finite.
 
         """
         self._store.refresh(_FRESH)
@@ -302,10 +275,7 @@ class Frames:
         """
         Return the pose (4, 4) in `base` of a link of the arm, of `tcp` or `world`; '' is `tool0`.
 
-        Raises
-        ------
-        UnknownLink
-            The arm has no such link, or TF does not know `world`.
+        Raises `UnknownLink`: the arm has no such link, or TF does not know `world`.
 
         """
         name = link_name.lstrip('/')
@@ -409,10 +379,7 @@ class Frames:
         """
         Return the pose (4, 4) of a tip link in `tool0`; an empty name is `tool0`.
 
-        Raises
-        ------
-        UnknownLink
-            The link is not fixed to the tool.
+        Raises `UnknownLink`: the link is not fixed to the tool.
 
         """
         return self._link(link_name)[0]

@@ -28,12 +28,8 @@ class Timeline(Generic[V]):
     """
     Values by their stamps; safe to share between threads.
 
-    Parameters
-    ----------
-    keep : float
-        Time for which they are kept [s].
-    most : int
-        Largest number that is kept; of values that follow each other faster, only some.
+    `keep`: time for which they are kept [s]. `most`: largest number that is kept; of values that
+    follow each other faster, only some.
 
     """
 
@@ -80,17 +76,10 @@ class Timeline(Generic[V]):
         """
         Return the values around a time.
 
-        Parameters
-        ----------
-        stamp : float
-            [s]
-        max_gap : float
-            Longest time between the two [s].
+        `stamp` [s]. `max_gap`: longest time between the two [s].
 
-        Raises
-        ------
-        NoHistory
-            The time is not between two values, or these are too far apart; says by how much.
+        Raises `NoHistory`: the time is not between two values, or these are too far apart; says by
+        how much.
 
         """
         with self._lock:

@@ -52,12 +52,8 @@ class TransformStore:
     """
     Receives and keeps transforms; safe to share between threads.
 
-    Parameters
-    ----------
-    node : Node
-        Listens to TF through this node.
-    keep : float
-        Time for which the transforms of a moving frame are kept [s].
+    `node`: listens to TF through this node. `keep`: time for which the transforms of a moving
+    frame are kept [s].
 
     """
 
@@ -137,10 +133,7 @@ class TransformStore:
 
         Infinite if the frames do not move relative to each other.
 
-        Raises
-        ------
-        UnknownFrame
-            There is no such frame, or they are not connected.
+        Raises `UnknownFrame`: there is no such frame, or they are not connected.
 
         """
         newest = [known.newest for known in self._between(target, source).values()]
@@ -157,19 +150,11 @@ class TransformStore:
         """
         Return T_target_source (4, 4).
 
-        Parameters
-        ----------
-        stamp : float
-            When [s]; 0 = the newest transforms.
-        max_gap : float
-            Longest time between two transforms for a pose in between [s].
+        `stamp`: when [s]; 0 = the newest transforms. `max_gap`: longest time between two
+        transforms for a pose in between [s].
 
-        Raises
-        ------
-        UnknownFrame
-            The frames are not connected, or were not at that time.
-        InvalidInput
-            A transform is not a pose.
+        Raises `UnknownFrame`: the frames are not connected, or were not at that time;
+        `InvalidInput`: a transform is not a pose.
 
         """
         common = self._common(target, source)

@@ -36,31 +36,16 @@ _NO_ORIENTATION = Quaternion(x=0.0, y=0.0, z=0.0, w=0.0)
 
 @dataclass(frozen=True)
 class PlanningGoal:
-    """
-    Where a motion is to end.
+    """Where a motion is to end."""
 
-    Attributes
-    ----------
-    q : ndarray, shape (6,), or None
-        Nominal joints [rad]; None if the goal is a pose, with or without bounds on joints.
-    region : PoseRegion or None
-        The nominal pose and those within its tolerances.
-    link : str
-        The link that the pose was given for.
-    T_link_point : ndarray, shape (4, 4)
-        The point of the link that the pose was given for: its `target_point_offset`.
-    branch : str
-        Empty for any.
-    q_low, q_high : ndarray, shape (6,)
-        Bounds on the joints at the end [rad]; infinite where there are none.
-
-    """
-
+    # (6,) nominal joints [rad]; None if the goal is a pose, with or without bounds on joints
     q: Array | None
-    region: PoseRegion | None
-    link: str
+    region: PoseRegion | None  # the nominal pose and those within its tolerances
+    link: str  # the link that the pose was given for
+    # (4, 4) the point of the link that the pose was given for: its `target_point_offset`
     T_link_point: Array
-    branch: str
+    branch: str  # empty for any
+    # (6,) bounds on the joints at the end [rad]; infinite where there are none
     q_low: Array
     q_high: Array
 
@@ -93,10 +78,8 @@ class GoalConstraints:
 
         Joints that it does not name stay at `q_start`, unless it contains a pose too.
 
-        Raises
-        ------
-        InvalidInput
-            It is malformed or not supported; the subclass identifies the reason.
+        Raises `InvalidInput`: it is malformed or not supported; the subclass identifies the
+        reason.
 
         """
         if n := len(goal.visibility_constraints):
@@ -144,10 +127,8 @@ class GoalConstraints:
 
         It is the point that a pose goal is for, or the link of the arc if the goal is joints.
 
-        Raises
-        ------
-        UnknownLink
-            The arc is for another link than the pose goal, or for an unknown one.
+        Raises `UnknownLink`: the arc is for another link than the pose goal, or for an unknown
+        one.
 
         """
         link = arc.position_constraints[0].link_name
@@ -278,12 +259,8 @@ def refuse_path_constraints(constraints: Constraints, own_branch: str = '') -> N
     """
     Refuse path constraints, except the name of the branch that a Cartesian path keeps anyway.
 
-    Parameters
-    ----------
-    constraints : Constraints
-        Not the via or centre point of an arc.
-    own_branch : str
-        The branch of the start of a Cartesian path; empty for a joint motion, which may leave it.
+    `constraints`: not the via or centre point of an arc. `own_branch`: the branch of the start of
+    a Cartesian path; empty for a joint motion, which may leave it.
 
     """
     for kind in ('joint', 'position', 'orientation', 'visibility'):

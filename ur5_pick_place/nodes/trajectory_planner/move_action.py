@@ -51,10 +51,7 @@ class MoveAction:
 
     It plans for one goal at a time, so that threads remain for other requests of the node.
 
-    Parameters
-    ----------
-    joint_names : sequence of str
-        With the prefix, in controller order.
+    `joint_names`: with the prefix, in controller order.
 
     """
 

@@ -74,10 +74,7 @@ class PlanRequests:
     """
     Turns requests into calls of a `MotionPlanner`.
 
-    Parameters
-    ----------
-    present_joints : callable
-        Returns the measured joints (6,) [rad], or None without recent joint_states.
+    `present_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
 
     """
 
@@ -102,10 +99,8 @@ class PlanRequests:
         """
         Return the motion that GetMotionPlan requests; raises this package's errors.
 
-        Parameters
-        ----------
-        is_wanted : callable
-            Returns whether the motion is still requested; planning ends with an error if not.
+        `is_wanted`: returns whether the motion is still requested; planning ends with an error if
+        not.
 
         Returns
         -------

@@ -49,12 +49,8 @@ class ControllerManager:
     """
     All controllers of the cell.
 
-    Parameters
-    ----------
-    initial : str
-        The motion controller that is active from the start.
-    on_change : callable
-        Called with a controller's name and whether it has become active.
+    `initial`: the motion controller that is active from the start. `on_change`: called with a
+    controller's name and whether it has become active.
 
     """
 
@@ -81,10 +77,7 @@ class ControllerManager:
 
         With `STRICT` an impossible entry refuses the whole request; otherwise it is left out.
 
-        Returns
-        -------
-        ok, message
-            The message names the entries that were refused or left out.
+        Returns the message names the entries that were refused or left out.
 
         """
         off: list[str] = []

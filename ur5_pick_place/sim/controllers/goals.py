@@ -111,10 +111,7 @@ def check_command(command: TrajectoryCommand, joint_names: Sequence[str], now: f
     """
     Check a command as the driver does, in the same order.
 
-    Raises
-    ------
-    InvalidInput
-        The command is refused; gives the first reason.
+    Raises `InvalidInput`: the command is refused; gives the first reason.
 
     """
     names, points = command.joint_names, command.points

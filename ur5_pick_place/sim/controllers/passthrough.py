@@ -33,12 +33,7 @@ class PassthroughController(TrajectoryController):
     """
     Passes whole trajectories to the robot.
 
-    Parameters
-    ----------
-    joint_names : sequence of str
-        The joints in controller order.
-    period : float
-        Update period [s].
+    `joint_names`: the joints in controller order. `period`: update period [s].
 
     """
 

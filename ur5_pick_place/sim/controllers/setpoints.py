@@ -29,10 +29,8 @@ class ForwardController:
         """
         Take a command, in controller joint order.
 
-        Raises
-        ------
-        InvalidInput
-            Not active, not six values, or a value that is not finite; the last command stays.
+        Raises `InvalidInput`: not active, not six values, or a value that is not finite; the last
+        command stays.
 
         """
         command = np.array(values, dtype=float)
@@ -69,12 +67,7 @@ class Setpoint:
     """
     The joint position that the robot's program tracks.
 
-    Parameters
-    ----------
-    q : ndarray, shape (6,)
-        Measured joints [rad].
-    period : float
-        Cycle time [s].
+    `q` (6,): measured joints [rad]. `period`: cycle time [s].
 
     """
 

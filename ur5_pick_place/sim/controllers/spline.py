@@ -63,18 +63,11 @@ class Spline:
     """
     A spline through waypoints over trajectory time, starting at a measured state.
 
-    Parameters
-    ----------
-    times : sequence of float
-        Time of every waypoint from the trajectory's start [s]. After a splice they need not
-        increase: the first segment that holds a time counts.
-    knots : sequence of Knot
-        Joint state at every waypoint.
-    entry_time : float
-        Trajectory time at which the measured state was taken [s]; negative when the trajectory
-        starts in the future, positive when it started in the past.
-    entry : Knot
-        The measured state.
+    `times`: time of every waypoint from the trajectory's start [s]. After a splice they need not
+    increase: the first segment that holds a time counts. `knots`: joint state at every waypoint.
+    `entry_time`: trajectory time at which the measured state was taken [s]; negative when the
+    trajectory starts in the future, positive when it started in the past. `entry`: the measured
+    state.
 
     """
 
@@ -145,10 +138,7 @@ def join(a: Knot, b: Knot, duration: float) -> Array:
     """
     Return the polynomial coefficients between two joint states.
 
-    Returns
-    -------
-    array, shape (6, 6)
-        Row k multiplies the k-th power of the time since `a` [s]; columns are joints.
+    Returns (6, 6): row k multiplies the k-th power of the time since `a` [s]; columns are joints.
 
     """
     c = np.zeros((6, a.q.size))

@@ -40,15 +40,8 @@ class TrajectoryController:
     """
     Joint trajectory controller with a position command interface.
 
-    Parameters
-    ----------
-    joint_names : sequence of str
-        The joints in controller order.
-    period : float
-        Update period [s].
-    splices : bool
-        Whether a new trajectory is spliced onto the running one, instead of starting from the
-        measured state.
+    `joint_names`: the joints in controller order. `period`: update period [s]. `splices`: whether
+    a new trajectory is spliced onto the running one, instead of starting from the measured state.
 
     Attributes
     ----------
@@ -146,19 +139,10 @@ class TrajectoryController:
         """
         Run one cycle.
 
-        Parameters
-        ----------
-        now : float
-            Time of the measurement [s].
-        q, qd : ndarray, shape (6,)
-            Measured joints [rad, rad/s].
-        scaling : float
-            Speed scaling, 0 to 1; trajectory time advances by the period times this.
+        `now`: time of the measurement [s]. `q` and `qd` (6,): measured joints [rad, rad/s].
+        `scaling`: speed scaling, 0 to 1; trajectory time advances by the period times this.
 
-        Returns
-        -------
-        ndarray, shape (6,)
-            Joint command for the end of this cycle [rad].
+        Returns (6,): joint command for the end of this cycle [rad].
 
         """
         self._q, self._qd = q, qd

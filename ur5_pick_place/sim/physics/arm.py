@@ -66,28 +66,13 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True)
 class Arm:
-    """
-    One type.
+    """One type."""
 
-    Attributes
-    ----------
-    cycle : float
-        Control period of the robot and its driver [s].
-    polyscope : str
-        The software that it is sold with: '3' of a CB3 robot, or '5'.
-    payload : float
-        Rated [kg].
-    base : Link
-    links : tuple of Link
-        Those that turn with joints 1 to 6.
-
-    """
-
-    cycle: float
-    polyscope: str
-    payload: float
+    cycle: float  # control period of the robot and its driver [s]
+    polyscope: str  # the software that it is sold with: '3' of a CB3 robot, or '5'
+    payload: float  # rated [kg]
     base: Link
-    links: tuple[Link, ...]
+    links: tuple[Link, ...]  # those that turn with joints 1 to 6
 
     @property
     def height(self) -> float:

@@ -44,23 +44,11 @@ _SHELF_ROW, _SHELF_PITCH = 12, 0.06  # parts, [m]
 
 @dataclass(frozen=True)
 class CellPose:
-    """
-    Poses of everything that moves.
+    """Poses of everything that moves."""
 
-    Attributes
-    ----------
-    q : ndarray, shape (6,)
-        Joint positions [rad].
-    fingers : ndarray, shape (2,)
-        Closing travel of left and right finger [m], 0 = open.
-    T_world_part : ndarray, shape (4, 4)
-        Pose of the centre of the cube.
-
-    """
-
-    q: Array
-    fingers: Array
-    T_world_part: Array
+    q: Array  # (6,) joint positions [rad]
+    fingers: Array  # (2,) closing travel of left and right finger [m], 0 = open
+    T_world_part: Array  # (4, 4) pose of the centre of the cube
 
 
 def load_cell(
@@ -72,16 +60,9 @@ def load_cell(
     """
     Return the compiled model of the cell.
 
-    Parameters
-    ----------
-    parts : int
-        Number of cubes, up to `MAX_PARTS`; all but the first are on a shelf.
-    boxes : sequence of SolidBox
-        What else stands in it.
-    ur_type : str
-        One of `ARM_TYPES`.
-    gripper : str
-        One of `GRIPPERS`; both kinds with fingers are alike.
+    `parts`: number of cubes, up to `MAX_PARTS`; all but the first are on a shelf. `boxes`: what
+    else stands in it. `ur_type`: one of `ARM_TYPES`. `gripper`: one of `GRIPPERS`; both kinds with
+    fingers are alike.
 
     """
     here, arm = Path(__file__).parent, load_arm(ur_type)

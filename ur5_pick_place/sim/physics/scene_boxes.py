@@ -33,10 +33,7 @@ def load_boxes(path: str | Path) -> tuple[SolidBox, ...]:
     """
     Return the boxes of a scene file.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, or has no list of boxes where they belong.
+    Raises `InvalidInput`: the file cannot be read, or has no list of boxes where they belong.
 
     """
     return load_yaml(path, 'scene file', _boxes)

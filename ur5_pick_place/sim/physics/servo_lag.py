@@ -17,14 +17,9 @@ class LaggedReference:
     low-pass, x'' = w^2 (u - x) - 2 w x', follows it: on a ramp it trails by 2 / w, so
     w = 2 / lag. Cubic and low-pass are one linear system, stepped exactly.
 
-    Parameters
-    ----------
-    lag : float
-        Delay of the reference behind a setpoint of constant velocity [s]; 0 for none.
-    cycle : float
-        Time between setpoints [s].
-    steps : int
-        References per cycle, evenly spaced, the first at the beginning of the cycle.
+    `lag`: delay of the reference behind a setpoint of constant velocity [s]; 0 for none. `cycle`:
+    time between setpoints [s]. `steps`: references per cycle, evenly spaced, the first at the
+    beginning of the cycle.
 
     """
 
@@ -46,10 +41,7 @@ class LaggedReference:
         """
         Advance by one cycle to the setpoint at its end, shape (6,) [rad].
 
-        Returns
-        -------
-        q, qd, qdd : ndarray, shape (steps, 6)
-            The reference within the cycle [rad, rad/s, rad/s^2].
+        Returns (steps, 6): the reference within the cycle [rad, rad/s, rad/s^2].
 
         """
         h = self._cycle

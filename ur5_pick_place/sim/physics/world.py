@@ -93,14 +93,8 @@ class World:
 
     Of several cubes, "the cube" or "the part" is the one that was fed last.
 
-    Parameters
-    ----------
-    settings : CellSettings
-        The arm, number of cubes, position of the feeder, and servo lag.
-    q : array_like, shape (6,)
-        Joint positions to start from, at rest [rad].
-    boxes : sequence of SolidBox
-        What else stands in the cell.
+    `settings`: the arm, number of cubes, position of the feeder, and servo lag. `q` (6,): joint
+    positions to start from, at rest [rad]. `boxes`: what else stands in the cell.
 
     Attributes
     ----------
@@ -149,17 +143,11 @@ class World:
         """
         Advance the world by one cycle of its driver.
 
-        Parameters
-        ----------
-        q_command : array_like, shape (6,), or None
-            Joint setpoint [rad] for the end of the cycle, as `servoj` takes it. At the start and
-            after freedrive the measured position is the previous setpoint. None is freedrive:
-            gravity is compensated, and motion is lightly damped.
+        `q_command` (6,): joint setpoint [rad] for the end of the cycle, as `servoj` takes it. At
+        the start and after freedrive the measured position is the previous setpoint. None is
+        freedrive: gravity is compensated, and motion is lightly damped.
 
-        Raises
-        ------
-        InvalidInput
-            The setpoint is not six finite numbers; nothing has moved.
+        Raises `InvalidInput`: the setpoint is not six finite numbers; nothing has moved.
 
         """
         if q_command is None:
@@ -261,14 +249,8 @@ class World:
         """
         Place the cube upright and at rest.
 
-        Parameters
-        ----------
-        x, y : float
-            Position of its centre [m].
-        yaw : float
-            Rotation about z [rad].
-        z : float, optional
-            Height of its centre [m]; default: on the table.
+        `x` and `y`: position of its centre [m]. `yaw`: rotation about z [rad]. `z`: height of its
+        centre [m]; default: on the table.
 
         """
         height = PART_SIZE / 2 if z is None else z
@@ -285,10 +267,7 @@ class World:
         """
         Place the next waiting cube at the feeder; return which one it is.
 
-        Raises
-        ------
-        InvalidInput
-            No cube is left, or a cube is too close to the feeder.
+        Raises `InvalidInput`: no cube is left, or a cube is too close to the feeder.
 
         """
         n = self._part + 1
