@@ -13,7 +13,7 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 NAME = 'ur5_pick_place'
 
-BASE = {'errors', 'outcome', 'settings', 'config_files', 'locking', 'pins', 'terminal'}
+BASE = {'errors', 'outcome', 'settings', 'config_files', 'pins', 'terminal'}
 ROBOT = BASE | {'kinematics', 'planning', 'control', 'task', 'nodes'}
 
 # part: the other parts that it may import.
@@ -22,7 +22,6 @@ MAY_IMPORT = {
     'outcome': set(),
     'settings': {'errors'},
     'config_files': {'errors'},
-    'locking': {'errors'},
     'pins': set(),
     'terminal': {'errors'},
     'kinematics': BASE,

@@ -14,6 +14,7 @@ from ur5_pick_place.control.braking import (
 )
 from ur5_pick_place.control.conditions import Conditions
 from ur5_pick_place.control.controller import Controller, Goal, Phase, transfer_time
+from ur5_pick_place.control.locking import locked
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
 from ur5_pick_place.control.loops.stream import Stream, check_replaces_trajectories
@@ -25,7 +26,6 @@ from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from ur5_pick_place.control.locking import locked
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
-from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
