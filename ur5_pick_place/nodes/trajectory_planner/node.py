@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import TypeVar
 
 from builtin_interfaces.msg import Time
 from moveit_msgs.action import ExecuteTrajectory
@@ -82,6 +83,8 @@ _BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
 _WATCH_PERIOD = 0.02  # [s], steady clock
 _ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
 _AT_ONCE = 1.0  # [s] by which a client's clock may be ahead of ours
+
+Reply = TypeVar('Reply')
 
 
 class TrajectoryPlanner(SerialNode):
@@ -166,8 +169,7 @@ class TrajectoryPlanner(SerialNode):
             (GetMotionPlan, 'plan_kinematic_path', self._plan),
             (GetCartesianPath, 'compute_cartesian_path', self._cartesian),
         ):
-            planned = partial(self.in_pool, answer, threads=self._planning)
-            self.create_service(kind, name, planned)
+            self.create_service(kind, name, partial(self._answer_planned, answer))
         manager = self._manager
         self._action = serve_goals(
             self, manager, ExecuteTrajectory, 'execute_trajectory', self._execute
@@ -219,14 +221,25 @@ class TrajectoryPlanner(SerialNode):
 
     # -- planning ------------------------------------------------------------------------------
 
+    async def _answer_planned(
+        self, answer: Callable[..., Reply], request: object, reply: object
+    ) -> Reply:
+        # A stop ends also what still waits for a thread.
+        stops = self._manager.stops
+        return await self.in_pool(
+            answer, request, reply, lambda: self._manager.stops == stops, threads=self._planning
+        )
+
     def _plan(
-        self, request: GetMotionPlan.Request, reply: GetMotionPlan.Response
+        self,
+        request: GetMotionPlan.Request,
+        reply: GetMotionPlan.Response,
+        is_wanted: Callable[[], bool],
     ) -> GetMotionPlan.Response:
         response, wanted = reply.motion_plan_response, request.motion_plan_request
         response.group_name = wanted.group_name
-        stops = self._manager.stops
         planned, response.error_code, response.planning_time = self._motion_plan(
-            wanted, lambda: self._manager.stops == stops
+            wanted, is_wanted
         )
         if planned:
             response.trajectory_start.joint_state = self._first_joints(planned)
@@ -250,14 +263,14 @@ class TrajectoryPlanner(SerialNode):
         return planned, code_with_message(MoveItErrorCodes.SUCCESS, note), seconds
 
     def _cartesian(
-        self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
+        self,
+        request: GetCartesianPath.Request,
+        response: GetCartesianPath.Response,
+        is_wanted: Callable[[], bool],
     ) -> GetCartesianPath.Response:
-        stops = self._manager.stops
         try:
             self._scene.wait()
-            planned, end = self._requests.cartesian_path(
-                request, lambda: self._manager.stops == stops
-            )
+            planned, end = self._requests.cartesian_path(request, is_wanted)
             self._show(planned)
         except Exception as error:
             response.error_code = self._refusal(error)
