@@ -342,8 +342,10 @@ def test_a_part_in_the_hand_is_found_by_both_nodes_after_a_restart(cell):
     wanted = PlanningSceneComponents(components=kind)
 
     def attached():
-        reply = client.call(GetPlanningScene, 'get_planning_scene', components=wanted)
-        return reply.scene.robot_state.attached_collision_objects
+        # Asked again: DDS may give a request to the planner that was killed, for some 20 s.
+        reply = client.call_later(GetPlanningScene, 'get_planning_scene', components=wanted)
+        client.run(0.5)
+        return reply.done() and reply.result().scene.robot_state.attached_collision_objects
 
     client.until(attached, 'the planner to know')
     cell.recover()
