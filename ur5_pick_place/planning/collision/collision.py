@@ -167,17 +167,15 @@ class CollisionModel:
     def _first_contact(self, q: Array) -> float | None:
         """Return the position of the first contact along a path (n, 6) [rad], or None."""
         tests, wide = self._tests()
-        if not tests.is_free(q[0]):
-            return 0.0
         if len(q) == 1:
-            return None
+            return None if tests.is_free(q[0]) else 0.0
         change = np.abs(np.diff(q, axis=0)) @ self._geometry.pair_levers.T
         largest = change.max(axis=0)
         last = math.ceil(math.log2(max(float(largest.max()) / (2.0 * RESOLUTION), 1.0)))
         # Steps begin at the level of halving at which they are about as long as the longest ones.
         ratio = np.maximum((change / np.maximum(largest, 1e-12)).max(axis=1), 2.0**-last)
         level_of = (-np.log2(ratio)).astype(int).tolist()
-        first, clear, steps = float(len(q)), {0.0}, list[tuple[float, float]]()
+        first, clear, steps = float(len(q)), set[float](), list[tuple[float, float]]()
         for level in range(last + 1):
             steps += [(float(i), i + 1.0) for i, begin in enumerate(level_of) if begin == level]
             if not steps:

@@ -101,15 +101,16 @@ class ClearanceTests:
         self._manager = _manager(self._arm, self._data, self._model, self._found)
         for request in self._found.distanceRequests:
             request.enable_signed_distance = True
-        self._requests = list(self._found.collisionRequests)  # references
+        self._ends = tuple(np.transpose(geometry.ends))
+        self._margins = np.zeros((len(geometry.bodies),) * 2, order='F')
         self._insides = _Insides(geometry)
         self.count = 0
         self.require(margins)
 
     def require(self, margins: Array) -> None:
         """Test for these clearances (P,) [m] from now on; negative = depth of an overlap."""
-        for request, margin in zip(self._requests, margins.tolist(), strict=True):
-            request.security_margin = margin
+        self._margins[self._ends] = margins
+        self._found.setSecurityMargins(self._model, self._margins, True, False)
 
     def is_free(self, q: Array) -> bool:
         """Return whether joints (6,) [rad] keep every required clearance."""
