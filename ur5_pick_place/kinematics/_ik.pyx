@@ -4,6 +4,8 @@
 """
 The kinematics of single configurations and poses, number by number; the only compiled module.
 
+With what a closed loop computes from them in each cycle.
+
 Callers pass contiguous float64 arrays of the stated shapes: sizes are not checked here. Angles of
 several solutions are computed in loops without calls or branches, which the compiler vectorises.
 
@@ -71,18 +73,6 @@ cpdef log_so3(const double[:, :, ::1] R, double[:, ::1] rotvecs):
         log_rotation(r, w)
         for i in range(3):
             rotvecs[rotation, i] = w[i]
-
-
-cpdef error_twist(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] twist):
-    """Fill twist (6,) [m, rad] with log(T_goal^-1 T) of poses (4, 4): the error in SE(3)."""
-    cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
-    cdef double[6] xi = [0.0] * 6
-    cdef int i, k
-    read_pose(T, 3, t)
-    read_pose(T_goal, 3, goal)
-    fill_error_twist(t, goal, xi)
-    for i in range(6):
-        twist[i] = xi[i]
 
 
 cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] error):
@@ -316,6 +306,10 @@ cdef double wrapped(double angle) noexcept:
 
 # ---- equations
 
+cdef int _SWEEPS = 30  # of Jacobi's method; it takes 4 to 7
+cdef double _ORTHOGONAL = 1e-15  # cosine of the angle of two columns
+
+
 cdef double determinant(double* A) noexcept:
     """Return the determinant of A (6, 6), and overwrite A; by Gauss with pivots."""
     cdef double det, share
@@ -367,6 +361,82 @@ cdef bint eliminate(double* A) noexcept:
             entry -= A[7 * k + i] * A[7 * k + 6]
         A[7 * i + 6] = entry
     return True
+
+
+cdef void orthogonalise(double* J, double* V) noexcept:
+    """
+    Turn the six columns of J (36,), one after the other, until they are orthogonal.
+
+    Fills V (36,), by columns, with the rotation that does it. The lengths of the columns are then
+    the singular values: one-sided Jacobi's method, which keeps small ones exact.
+
+    """
+    cdef double aa, ab, bb, z, t, c, s
+    cdef int a, b, k, _
+    cdef bint is_done
+    for k in range(36):
+        V[k] = 1.0 if k % 7 == 0 else 0.0
+    for _ in range(_SWEEPS):
+        is_done = True
+        for a in range(0, 30, 6):
+            for b in range(a + 6, 36, 6):
+                aa = ab = bb = 0.0
+                for k in range(6):
+                    aa += J[a + k] * J[a + k]
+                    ab += J[a + k] * J[b + k]
+                    bb += J[b + k] * J[b + k]
+                if fabs(ab) <= _ORTHOGONAL * sqrt(aa * bb):
+                    continue
+                is_done = False
+                z = 0.5 * (bb - aa) / ab
+                t = copysign(1.0 / (fabs(z) + sqrt(1.0 + z * z)), z)
+                c = 1.0 / sqrt(1.0 + t * t)
+                s = c * t
+                for k in range(6):
+                    J[a + k], J[b + k] = c * J[a + k] - s * J[b + k], s * J[a + k] + c * J[b + k]
+                    V[a + k], V[b + k] = c * V[a + k] - s * V[b + k], s * V[a + k] + c * V[b + k]
+        if is_done:
+            return
+
+
+# ---- changes of velocity
+
+cpdef int fewest_cycles(
+    const double[:, ::1] start, const double[::1] velocity, const double[::1] qdd,
+    const double[::1] qddd, double cycle, int most
+):
+    """
+    Return in how many cycles [s] joints change their velocity by a cubic; `most` at most.
+
+    From q, qd and qdd, start (3, 6), to a velocity (6,) and no acceleration, within the limits of
+    acceleration qdd and jerk qddd (6,). The jerk is linear in time, so that it is largest at an
+    end. The tolerances let a change found before be found again from rounded states.
+
+    """
+    cdef double least = 0.0
+    cdef int cycles, j
+    for j in range(6):  # the mean acceleration alone takes so long
+        least = max(least, fabs(velocity[j] - start[1, j]) / (1.001 * qdd[j]))
+    for cycles in range(min(max(int(least / cycle), 1), most), most):
+        for j in range(6):
+            if not _fits(
+                start[2, j], velocity[j] - start[1, j], cycle * cycles, 1.001 * qdd[j],
+                1.001 * qddd[j] + 1e-9
+            ):
+                break
+        else:
+            return cycles
+    return most
+
+
+cdef bint _fits(double a0, double dv, double duration, double qdd, double qddd) noexcept:
+    """Return whether a change by dv from acceleration a0 keeps the limits of one joint."""
+    cdef double mean = 6.0 * dv / duration, first, last
+    first, last = mean - 4.0 * a0, 2.0 * a0 - mean  # jerk at both ends, times the duration
+    if max(fabs(first), fabs(last)) > duration * qddd:
+        return False
+    # Else the acceleration has its peak between them.
+    return first * last >= 0.0 or fabs(a0 - first * first / (2.0 * (last - first))) <= qdd
 
 
 # ---- arm
@@ -503,6 +573,110 @@ cdef class Arm:
             self._speeds(joints, rates, p, both)
             speed[row, 0], speed[row, 1] = both[0], both[1]
 
+    cpdef resolve(
+        self, const double[::1] q, const double[:, ::1] T_goal, double length,
+        double damped_below, double damping, double[::1] step
+    ):
+        """
+        Fill step (6,) [rad] with which the twist of the tool's error becomes 0, if it were linear.
+
+        From joints q (6,) [rad] to T_goal (4, 4), a radian of the twist counting `length` metres.
+        Directions with a singular value below `damped_below` [m] are damped, by up to `damping` [m].
+
+        """
+        cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
+        cdef double[36] J = [0.0] * 36, V = [0.0] * 36
+        cdef double[6] xi = [0.0] * 6
+        cdef double along, square, weight
+        cdef int i, k
+        self._tool_and_jacobian(q, t, J)
+        read_pose(T_goal, 3, goal)
+        fill_error_twist(t, goal, xi)
+        for i in range(6):
+            step[i] = 0.0
+            for k in range(3, 6):
+                J[6 * i + k] *= length
+        for k in range(3, 6):
+            xi[k] *= length
+        orthogonalise(J, V)
+        for i in range(6):
+            square, along = 0.0, 0.0
+            for k in range(6):
+                square += J[6 * i + k] * J[6 * i + k]
+                along += J[6 * i + k] * xi[k]
+            weight = square + damping * damping * max(
+                1.0 - square / (damped_below * damped_below), 0.0
+            )
+            for k in range(6):
+                step[k] -= V[6 * i + k] * along / weight
+
+    cpdef descend(
+        self, const double[::1] q, const double[:, ::1] T_goal, const double[:, ::1] root,
+        double largest, int halvings, double[::1] step
+    ):
+        """
+        Fill step (6,) [rad] down the gradient of the tool's error; see `control.loops.laws`.
+
+        From joints q (6,) [rad] to T_goal (4, 4), weighted by the root (6, 6). It is bounded to
+        `largest` / sigma_max^2, and halved until it falls enough; 0 at a stationary point, or
+        after so many halvings.
+
+        """
+        cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
+        cdef double[36] plain = [0.0] * 36, J = [0.0] * 36, V = [0.0] * 36
+        cdef double[6] e = [0.0] * 6, d = [0.0] * 6, bent = [0.0] * 6, joints = [0.0] * 6
+        cdef double value, slope = 0.0, bend = 0.0, strongest = 0.0, square, a
+        cdef int i, k, _
+        self._tool_and_jacobian(q, t, plain)
+        read_pose(T_goal, 3, goal)
+        fill_body_error(t, goal, e)
+        value = _weigh(root, e)
+        for i in range(6):
+            step[i] = 0.0
+            for k in range(6):
+                J[6 * i + k] = plain[6 * i + k]
+            _weigh(root, J + 6 * i)
+            for k in range(6):
+                d[i] += J[6 * i + k] * e[k]
+            slope += d[i] * d[i]
+            for k in range(6):
+                bent[k] += J[6 * i + k] * d[i]
+        for k in range(6):
+            bend += bent[k] * bent[k]
+        if slope == 0.0 or bend == 0.0:
+            return
+        orthogonalise(J, V)
+        for i in range(6):
+            square = 0.0
+            for k in range(6):
+                square += J[6 * i + k] * J[6 * i + k]
+            strongest = max(strongest, square)
+        a = min(slope / bend, largest / strongest)
+        for _ in range(halvings):
+            for i in range(6):
+                joints[i] = q[i] - a * d[i]
+            self.pose(self.steps, joints, t)
+            fill_body_error(t, goal, e)
+            if _weigh(root, e) <= value - a * slope / 2.0:
+                for i in range(6):
+                    step[i] = -a * d[i]
+                return
+            a /= 2.0
+
+    cdef void _tool_and_jacobian(self, const double[::1] q, double* t, double* J) noexcept:
+        """Fill the tool's pose, three rows, and its body Jacobian, by columns, at joints (6,)."""
+        cdef double[39] axes = [0.0] * 39
+        cdef double[12] f = [0.0] * 12
+        cdef double[6] joints = [0.0] * 6
+        cdef int i, k
+        for i in range(6):
+            joints[i] = q[i]
+        self.chain(joints, axes, f)
+        fill_jacobian(axes, f, True, J)
+        for i in range(3):
+            for k in range(4):
+                t[4 * i + k] = f[3 * k + i]
+
     cdef void _speeds(self, double* q, double* qd, double* p, double* speeds) noexcept:
         """Fill the speeds (2,) of a point p of the tool and of the elbow's centre."""
         cdef double[39] axes = [0.0] * 39
@@ -531,12 +705,12 @@ cdef class Arm:
         """
         self._follow(self.steps, q, axes, f)
 
-    cdef void nominal_pose(self, double* q, double* t) noexcept:
-        """Fill t (16,), row by row, with the pose of the nominal arm's tool at joints q (6,)."""
+    cdef void pose(self, double* steps, double* q, double* t) noexcept:
+        """Fill t (12,), row by row, with the tool's pose at joints q (6,), by a chain of steps."""
         cdef double[39] axes = [0.0] * 39
         cdef double[12] f = [0.0] * 12
         cdef int i, k
-        self._follow(self.nominal, q, axes, f)
+        self._follow(steps, q, axes, f)
         for i in range(3):
             for k in range(4):
                 t[4 * i + k] = f[3 * k + i]
@@ -616,6 +790,20 @@ cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noex
     v[0] += rate * (zy * z - zz * y)
     v[1] += rate * (zz * x - zx * z)
     v[2] += rate * (zx * y - zy * x)
+
+
+cdef double _weigh(const double[:, ::1] root, double* e) noexcept:
+    """Multiply e (6,) by a matrix (6, 6), and return the square of its length."""
+    cdef double[6] given = [0.0] * 6
+    cdef double square = 0.0
+    cdef int i, k
+    for i in range(6):
+        given[i], e[i] = e[i], 0.0
+    for i in range(6):
+        for k in range(6):
+            e[i] += root[i, k] * given[k]
+        square += e[i] * e[i]
+    return square
 
 
 # ---- the inverse of a nominal arm in closed form
@@ -1005,7 +1193,7 @@ cdef int _search(
         for solution in range(searched, known):
             for i in range(6):
                 joints[i] = q[6 * solution + i]
-            arm.nominal_pose(joints, nominal)
+            arm.pose(arm.nominal, joints, nominal)
             for side in range(2):
                 _shoulder(arm, nominal, side, shoulder)
                 count = _search_side(arm, t, shoulder, joints[5], 8, q, known, count)

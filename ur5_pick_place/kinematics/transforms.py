@@ -190,13 +190,6 @@ def log_se3(T: ArrayLike) -> Array:
     return twists
 
 
-def error_twist(T: Array, T_goal: Array) -> Array:
-    """Return log(T_goal^-1 T) (6,) [m, rad] of poses (4, 4): their difference in SE(3)."""
-    twist = np.empty(6)
-    _ik.error_twist(np.ascontiguousarray(T), np.ascontiguousarray(T_goal), twist)
-    return twist
-
-
 def body_error(T: Array, T_goal: Array) -> Array:
     """Return position and orientation error (6,) [m, rad] of a pose (4, 4), in its own axes."""
     error = np.empty(6)

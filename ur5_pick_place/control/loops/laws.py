@@ -47,12 +47,12 @@ is refused with a message.
 import numpy as np
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
-from ur5_pick_place.kinematics.transforms import Array, body_error, error_twist
+from ur5_pick_place.kinematics.transforms import Array, body_error
 
 # Smallest singular value of the Jacobian, angles weighted by the length, below which the weakest
 # direction is damped [m]: about 5 deg from a wrist singularity. Above it the law is undamped.
 DAMPED_BELOW = 0.02
-_DAMPING = 0.05  # [m] at the singularity itself
+_DAMPING = 0.05  # [m] at the singularity itself; its square falls linearly with that of the value
 
 
 class ResolvedRate:
@@ -72,28 +72,13 @@ class ResolvedRate:
 
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
-        weight = np.array([1.0, 1.0, 1.0, self._length, self._length, self._length])
-        xi = error_twist(forward(self._model, q), T_goal)
-        J = weight[:, None] * jacobian(self._model, q)
-        return -self._gain * (_damped_inverse(J) @ (weight * xi))
+        step = np.empty(6)
+        self._model.arm.resolve(q, T_goal, self._length, DAMPED_BELOW, _DAMPING, step)
+        return self._gain * step
 
     def why_unreachable(self, _q: Array, _T_goal: Array) -> str:
         """Return '': this law can start from any joints."""
         return ''
-
-
-def _damped_inverse(J: Array) -> Array:
-    """Return the inverse (6, 6) of a weighted Jacobian, damped in its weakest directions."""
-    u, sigma, vt = np.linalg.svd(J)
-    if sigma[-1] >= DAMPED_BELOW:
-        return np.asarray((vt.T / sigma) @ u.T)
-    return np.asarray(vt.T @ ((sigma / (sigma**2 + _damping(sigma) ** 2))[:, None] * u.T))
-
-
-def _damping(sigma: Array) -> Array:
-    """Return the damping (6,) of each direction; it grows from zero at `DAMPED_BELOW`."""
-    near = np.clip(1.0 - (sigma / DAMPED_BELOW) ** 2, 0.0, None)
-    return _DAMPING * np.sqrt(near)
 
 
 SADDLE_MARGIN = np.radians(1.0)
@@ -128,21 +113,9 @@ class Gradient:
 
     def step(self, q: Array, T_goal: Array) -> Array:
         """Return one whole step (6,) [rad] of the joints; zero at a stationary point."""
-        model, root = self._model, self._root
-        error = root @ body_error(forward(model, q), T_goal)
-        J = root @ jacobian(model, q)
-        d = error @ J
-        slope, bend = d @ d, np.square(J @ d).sum()
-        if slope == 0.0 or bend == 0.0:
-            return np.zeros(6)
-        a = min(slope / bend, _LARGEST_STEP / float(np.linalg.norm(J, 2)) ** 2)
-        value = error @ error / 2.0
-        for _ in range(_HALVINGS):
-            error = root @ body_error(forward(model, q - a * d), T_goal)
-            if error @ error / 2.0 <= value - a * slope / 4.0:
-                return np.asarray(-a * d)
-            a /= 2.0
-        return np.zeros(6)
+        step = np.empty(6)
+        self._model.arm.descend(q, T_goal, self._root, _LARGEST_STEP, _HALVINGS, step)
+        return step
 
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics._ik import fewest_cycles
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
@@ -29,7 +29,6 @@ STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocit
 _GENTLE = 0.7
 _MARGIN = 0.97  # share of the velocity and speed bounds, likewise
 _MOST_CYCLES = 300  # of a change of velocity
-_TRIED = 16  # numbers of cycles looked at together
 _LEAST = 0.01  # fraction of the joint velocity limits, and m/s, that a motion may always use
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
@@ -160,39 +159,13 @@ def _weights(cycles: int) -> Array:
     return np.ascontiguousarray(np.moveaxis(np.array(rows), -1, 0))
 
 
-_CYCLES = np.arange(1.0, _MOST_CYCLES + 1.0)
-
-
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
-    """
-    Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits.
-
-    The jerk of a cubic velocity is linear in time, so that it is largest at an end.
-
-    """
+    """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
     target = np.array(velocity, dtype=float)
-    a0, dv = start.qdd, target - start.qd
-    # The mean acceleration alone takes so long.
-    least = float(np.max(np.abs(dv) / (1.001 * limits.qdd)))
-    first = min(max(int(least / CYCLE), 1), _MOST_CYCLES)
-    for begin in range(first, _MOST_CYCLES + 1, _TRIED):
-        cycles = _CYCLES[begin - 1 : begin - 1 + _TRIED, None]
-        fits = _fits(a0, dv, CYCLE * cycles, limits)
-        if fits.any():
-            return Change(start, target, begin + int(fits.argmax()))
-    return Change(start, target, _MOST_CYCLES)
-
-
-def _fits(a0: Array, dv: Array, duration: Array, limits: Limits) -> NDArray[np.bool_]:
-    """Return which durations (n, 1) [s] of a change keep acceleration and jerk, (n,)."""
-    mean = 6.0 * dv / duration
-    first, last = mean - 4.0 * a0, 2.0 * a0 - mean  # jerk at both ends, times the duration
-    bends = first * last < 0.0  # the acceleration has its peak between them
-    top = np.divide(first**2, 2.0 * (last - first), out=np.zeros_like(mean), where=bends)
-    # The tolerance lets a change found before be found again from rounded states.
-    steep = np.maximum(np.abs(first), np.abs(last)) <= duration * (1.001 * limits.qddd + 1e-9)
-    is_kept = steep & (~bends | (np.abs(a0 - top) <= 1.001 * limits.qdd))
-    return np.asarray(is_kept.all(axis=1))
+    cycles = fewest_cycles(
+        start.motion, target, limits.qdd, limits.qddd, CYCLE, _MOST_CYCLES
+    )
+    return Change(start, target, cycles)
 
 
 class Reference:
