@@ -3,7 +3,7 @@
 
 import copy
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,8 +74,6 @@ class MotionPlanner:
         self.model, self.dynamics, self._empty = model, dynamics, dynamics
         self.carried: Load | None = None
         self._part: Part | None = None
-        self.before_check: Callable[[], object] = lambda: None
-        """Called before a motion is checked, to bring the scene up to date."""
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
@@ -153,19 +151,14 @@ class MotionPlanner:
         return self._gate(is_reduced).check(trajectory, q_now)
 
     def check_running_motion(self, trajectory: Trajectory, is_reduced: bool = False) -> GateReport:
-        """
-        Return the gate's report on what remains of a motion that may have begun, and ends at rest.
-
-        For a stream, in every cycle: does not wait for scene messages that are still queued.
-
-        """
-        self._refuse_incomplete_world()
+        """Return the gate's report on the rest of a motion that may run, and ends at rest."""
+        self.check_world()
         return self._gate(is_reduced).check_running(trajectory)
 
     def check_world(self) -> None:
-        """Bring the scene up to date; raise `GateRefusal` if an object was not accepted."""
-        self.before_check()
-        self._refuse_incomplete_world()
+        """Raise `GateRefusal` if an object was not accepted."""
+        if refusal := self.scene.world.refusal:
+            raise GateRefusal(refusal, 'collision')
 
     def why_blocked(self, q: Array) -> str:
         """Return why a path of joints (n, 6) [rad] is blocked; empty if it is free."""
@@ -196,10 +189,6 @@ class MotionPlanner:
                 f'must lie in {low:.0f} to {high:.0f} deg{in_degrees(q_goal)}',
                 'position',
             )
-
-    def _refuse_incomplete_world(self) -> None:
-        if refusal := self.scene.world.refusal:
-            raise GateRefusal(refusal, 'collision')
 
     def _gate(self, is_reduced: bool = False) -> Gate:
         return Gate(

@@ -47,7 +47,7 @@ class HeldButton:
                 joint_names=JOINT_NAMES,
                 robot=SimpleNamespace(controller='controller'),
             ),
-            planner,
+            SimpleNamespace(planner=planner),
             SimpleNamespace(status=self.status, interruptions=0),
             SimpleNamespace(lists=lambda _: self),
             LoopSettings(),

@@ -57,7 +57,7 @@ from ur5_pick_place.nodes.cell.robot_settings import RobotSettings
 from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
-from ur5_pick_place.nodes.scene.scene_book import SceneBook
+from ur5_pick_place.nodes.scene.scene_book import ATTACHED, OBJECT, SceneBook
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -319,7 +319,7 @@ def test_a_refused_object_moves_none_and_bars_all_until_it_is_removed(
         except (UnicodeEncodeError, RuntimeError):
             continue  # no client could send it
         before = fingerprint(planner.scene, book.world)
-        refusal = (book.take_attached if is_held else book.take_object)(wire)
+        refusal = book.take(ATTACHED if is_held else OBJECT, wire)
         if refusal:
             assert fingerprint(planner.scene, book.world) == before
             assert book.world.refusal
@@ -327,8 +327,8 @@ def test_a_refused_object_moves_none_and_bars_all_until_it_is_removed(
     for thing in book.world.objects.values():
         assert np.isfinite(thing.poses()).all()
     planner.set_scene(replace(planner.scene, world=book.world))
-    book.take_attached(serialize_message(AttachedCollisionObject(object=ALL_AWAY)))
-    book.take_object(serialize_message(ALL_AWAY))
+    book.take(ATTACHED, serialize_message(AttachedCollisionObject(object=ALL_AWAY)))
+    book.take(OBJECT, serialize_message(ALL_AWAY))
     assert not book.world.objects and not book.world.attached and not book.world.refused
 
 

@@ -16,6 +16,7 @@ from scene_clients import ADD, REMOVE, spoilt, thing, whole
 from scene_clients import book as book
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.scene.scene_book import SCENE
 
 
 def test_a_scene_is_applied_whole_or_not_at_all(book):
@@ -77,7 +78,7 @@ def test_obstacles_that_nobody_knows_bar_until_a_whole_scene(book):
     octomap, cut = PlanningScene(is_diff=True), serialize_message(whole())[:-9]
     octomap.world.octomap.octomap.data = array('b', [1])
     for data in (serialize_message(octomap), cut):
-        assert book.book.take_scene(data)
+        assert book.book.take(SCENE, data)
         book.scene(whole())
         assert 'publish a whole scene (is_diff false) that is valid' in book.world.refusal
         book.scene(whole(is_diff=False))

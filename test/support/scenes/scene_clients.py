@@ -20,7 +20,7 @@ from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 from ur5_pick_place.errors import UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.nodes.messages.cdr import read_message
-from ur5_pick_place.nodes.scene.scene_book import SceneBook
+from ur5_pick_place.nodes.scene.scene_book import ATTACHED, OBJECT, SCENE, SceneBook
 from ur5_pick_place.nodes.tf.frames import ArmPose
 
 ADD, REMOVE, APPEND, MOVE = (
@@ -77,7 +77,7 @@ class Book:
     def object(self, operation: bytes, name: str, *xs: float, at: float = 0.0, **fields: Any):
         """Tell of an object at x = `at`, with a box at each of `xs` from there [m]."""
         message = thing(operation, name, *xs, at=at, **fields)
-        return self.book.take_object(serialize_message(message))
+        return self.book.take(OBJECT, serialize_message(message))
 
     def attach(self, name: str, *xs: float, operation: bytes = ADD, **fields: Any) -> str:
         """Tell of an object in the hand, with a box at each of `xs` from tool0 [m]."""
@@ -85,10 +85,10 @@ class Book:
         held.object.header.frame_id = 'tool0'
         for field, value in fields.items():
             setattr(held, field, value)
-        return self.book.take_attached(serialize_message(held))
+        return self.book.take(ATTACHED, serialize_message(held))
 
     def scene(self, message: PlanningScene) -> str:
-        return self.book.take_scene(serialize_message(message))
+        return self.book.take(SCENE, serialize_message(message))
 
     def apply(self, message: PlanningScene) -> None:
         self.book.apply(read_message(serialize_message(message), PlanningScene))

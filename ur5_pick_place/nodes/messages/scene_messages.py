@@ -10,8 +10,7 @@ its key in `World.refused`.
 
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
+from typing import NamedTuple
 
 import numpy as np
 from geometry_msgs.msg import Point
@@ -147,14 +146,8 @@ def _plane(coefficients: Array) -> Shape:
     return Plane(np.array([a, b, c]), -d)
 
 
-_messages: 'WeakKeyDictionary[Any, CollisionObject]' = WeakKeyDictionary()
-
-
 def object_message(thing: SceneObject | AttachedObject, frame_id: str) -> CollisionObject:
-    """Return an object with its shapes in `frame_id`; the message is cached: do not change it."""
-    found = _messages.get(thing)
-    if found is not None and found.header.frame_id == frame_id:
-        return found
+    """Return an object with its shapes in `frame_id`."""
     T = thing.T_base_link_object if isinstance(thing, SceneObject) else thing.T_tool_object
     message = CollisionObject(id=thing.id, pose=matrix_to_pose(T), operation=CollisionObject.ADD)
     message.header.frame_id = frame_id
@@ -171,7 +164,6 @@ def object_message(thing: SceneObject | AttachedObject, frame_id: str) -> Collis
         else:
             message.primitives.append(_primitive_message(shape))
             message.primitive_poses.append(pose)
-    _messages[thing] = message
     return message
 
 

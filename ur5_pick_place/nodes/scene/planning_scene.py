@@ -8,8 +8,8 @@ and turned into geometry in a separate thread, in the order of arrival.
 """
 
 import contextlib
-import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
@@ -38,7 +38,7 @@ from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
 from ur5_pick_place.nodes.scene.carried_part import PART_TOPIC, TASK, read_carried
-from ur5_pick_place.nodes.scene.scene_book import ATTACHED, OBJECT, SCENE, SceneBook, reason
+from ur5_pick_place.nodes.scene.scene_book import KINDS, SceneBook, reason
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.scene.world import AttachedObject, World, shown
 
@@ -51,7 +51,11 @@ SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
 _QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
-_READING, _APPLYING = 5.0, 30.0  # [s] at most
+_EXCESS = (
+    f'more than {_MAX_WAITING // 1_000_000} MB of scene messages are waiting: simplify the '
+    'objects, or send fewer at a time'
+)
+_READING = 5.0  # [s] at most
 _CHECK_PERIOD = 0.5  # [s] between checks for publishers whose messages cannot be received
 _UNHEARD = 'best_effort '  # begins the key of a refusal due to such a publisher
 _PARTS = PlanningSceneComponents
@@ -60,11 +64,11 @@ _LARGEST_PART = 10_000  # bytes of what the task's gripper holds; a box has 400
 
 class SceneOwner:
     """
-    Keeps the clients' world, sets it in the planner and publishes it.
+    Keeps the clients' world, sets it in the planner and publishes it; all that in one thread.
 
-    `planner`: in the scene of the scene file; waits for received messages before it checks a
-    motion. `present_joints`: returns the measured joints (6,) [rad], or None without recent
-    joint_states. `on_change`: called in the scene's thread after the planner's scene has changed.
+    `planner`: in the scene of the scene file. `present_joints`: returns the measured joints (6,)
+    [rad], or None without recent joint_states. `on_change`: called in the scene's thread after the
+    planner's scene has changed.
 
     """
 
@@ -75,64 +79,64 @@ class SceneOwner:
         present_joints: Callable[[], Array | None],
         on_change: Callable[[], object],
     ) -> None:
-        node, frames = cell.node, cell.frames
-        self._node, self._planner, self._names = node, planner, list(cell.joint_names)
-        self._scene, self._present, self._on_change = planner.scene, present_joints, on_change
+        self._node, self._names, frames = cell.node, list(cell.joint_names), cell.frames
+        self.planner, self._scene = planner, planner.scene
+        self._present, self._on_change = present_joints, on_change
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
-        warn = node.get_logger().warning
-        self._book = SceneBook(planner.scene, frames, self._arm, warn)
+        node, log = self._node, self._node.get_logger()
+        self._book = SceneBook(planner.scene, frames, self._arm, log.warning)
         self._known = KnownScene(f'ur5_pick_place since {time.time_ns()}', World(), None)
-        self._is_new, self._failure, self._part = True, '', b''
-        self._work = _InOrder(self._settle, node.get_logger().error)
-        self._publisher = node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
-        planner.before_check = self.wait
-
-        def subscribe(
-            kind: type, topic: str, take: Callable[[bytes, str], str], qos: QoSProfile
-        ) -> None:
-            receive = partial(self._receive, take)
-            node.create_subscription(kind, topic, receive, qos, raw=True)
-
-        book = self._book
-        subscribe(CollisionObject, 'collision_object', book.take_object, _QUEUE)
-        subscribe(AttachedCollisionObject, 'attached_collision_object', book.take_attached, _QUEUE)
-        subscribe(PlanningScene, 'planning_scene', book.take_scene, _QUEUE)
+        self._failure, self._part = '', b''
         self._unheard: dict[str, str] = {}
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix='scene')
+        self._waiting: deque[tuple[str, bytes, str]] = deque()
+        self._received = self._taken = 0  # [bytes]
+        self._publisher = node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
+        for topic, kind in KINDS.items():
+            receive = partial(self._receive, topic)
+            node.create_subscription(kind, topic, receive, _QUEUE, raw=True)
         steady_timer(node, _CHECK_PERIOD, self._find_unheard)
         LatchedFrom(node, AttachedCollisionObject, PART_TOPIC, TASK, self._receive_part)
-        thread = ThreadPoolExecutor(1)  # which waits for the scene's
         for request, name, answer in (
             (ApplyPlanningScene, 'apply_planning_scene', self._apply),
             (GetPlanningScene, 'get_planning_scene', self._get),
         ):
-            node.create_service(request, name, partial(node.in_pool, answer, threads=thread))
-        self._work.submit(str)
+            node.create_service(
+                request, name, partial(node.in_pool, answer, threads=self._threads)
+            )
+        self._threads.submit(self._settle)
 
     def wait(self) -> None:
-        """Return once all messages received are in the planner's scene; errors as `_InOrder`."""
-        self._work.wait()
+        """
+        Return once all messages received are in the planner's scene.
 
-    def _receive(self, take: Callable[[bytes, str], str], data: bytes) -> None:
+        Raises `ExecutionError`: that times out.
+
+        """
+        try:
+            self._threads.submit(self._take_all).result(_READING)
+        except TimeoutError as error:
+            why = f'timed out after {_READING} s waiting for the scene: try again, or simplify it'
+            raise ExecutionError(why) from error
+
+    def _receive(self, topic: str, data: bytes) -> None:
         excess = ''
-        if self._work.size + len(data) > _MAX_WAITING and len(data) > _HEAD:
-            data = data[:_HEAD]  # refused under the id that this still holds
-            excess = (
-                f'more than {_MAX_WAITING // 1_000_000} MB of scene messages are waiting: '
-                'simplify the objects, or send fewer at a time'
-            )
+        if self._received - self._taken + len(data) > _MAX_WAITING and len(data) > _HEAD:
+            data, excess = data[:_HEAD], _EXCESS  # refused under the id that this still holds
+        self._received += len(data)
+        self._waiting.append((topic, data, excess))
+        self._threads.submit(self._take_all)
 
-        def change() -> str:
-            self._is_new = True
-            if refusal := take(data, excess):
-                self._node.get_logger().error(refusal)
-            return refusal
-
-        self._work.submit(change, len(data))
+    def _receive_part(self, data: bytes) -> None:
+        if len(data) > _LARGEST_PART:
+            self._node.get_logger().error(f'{PART_TOPIC} of {len(data)} bytes was ignored')
+        else:
+            self._receive(PART_TOPIC, data)
 
     def _find_unheard(self) -> None:
         """Bar motion while somebody publishes objects that DDS does not deliver to this node."""
         unheard = {}
-        for topic in (OBJECT, ATTACHED, SCENE):
+        for topic in KINDS:
             found = self._node.get_publishers_info_by_topic(topic)
             weak = sorted(
                 shown(publisher.node_name)
@@ -150,12 +154,7 @@ class SceneOwner:
         for refusal in set(unheard.values()) - set(self._unheard.values()):
             self._node.get_logger().error(refusal)
         self._unheard = unheard
-
-        def change() -> str:
-            self._is_new = True
-            return ''
-
-        self._work.submit(change)
+        self._threads.submit(self._settle)
 
     def _arm(self, link: str) -> Array:
         q = self._present()
@@ -164,43 +163,54 @@ class SceneOwner:
                 'the pose of the arm is unknown, there are no recent joint_states: check that '
                 'the driver is running, then publish it again'
             )
-        return link_pose(self._planner.model, q, link)
+        return link_pose(self.planner.model, q, link)
 
-    def _receive_part(self, data: bytes) -> None:
-        if len(data) > _LARGEST_PART:
-            self._node.get_logger().error(f'{PART_TOPIC} of {len(data)} bytes was ignored')
-            return
-        self._work.submit(partial(self._take_part, data), len(data))
+    # -- in the scene's thread -------------------------------------------------------------------
 
-    def _take_part(self, data: bytes) -> str:
-        """Take what the task's gripper holds; return why it was refused, or ''."""
+    def _take_all(self) -> None:
+        """Take what has been received, in order, and set it in the planner at once."""
+        is_changed = False
+        for _ in range(len(self._waiting)):
+            is_changed |= self._take(*self._waiting.popleft())
+        if is_changed:
+            self._settle()
+
+    def _take(self, topic: str, data: bytes, excess: str) -> bool:
+        """Take a message; return whether the scene may have changed."""
+        self._taken += len(data)
+        if topic == PART_TOPIC:
+            return self._take_part(data)
+        if refusal := self._book.take(topic, data, excess):
+            self._node.get_logger().error(refusal)
+        return True
+
+    def _take_part(self, data: bytes) -> bool:
+        """Take what the task's gripper holds."""
         if data == self._part:  # it is repeated before a run, which need not wait for the scene
-            return ''
+            return False
         self._part = data
         try:
             load, part, held = read_carried(data, self._scene.tool)
-        except InvalidInput as error:
-            self._node.get_logger().error(f'{PART_TOPIC} refused: {error}')
-            return str(error)
-        self._is_new = True
-        self._planner.carry(load, part)
+            self.planner.carry(load, part)
+        except Exception as error:
+            self._node.get_logger().error(f'{PART_TOPIC} refused: {reason(error)}')
+            return False
         self._known = self._known._replace(part=held)
-        return ''
+        return True
 
     def _settle(self) -> None:
-        """Set the changed world in the planner and publish it."""
-        if not self._is_new:
-            return
-        self._is_new, self._failure = False, ''
-        world = self._book.world
-        world = replace(world, refused={**self._unheard, **world.refused})
+        """Set the world in the planner and publish it; an error of ours bars all motion."""
+        self._failure = ''
         try:
-            self._planner.set_scene(replace(self._scene, world=world))
-        except Exception as error:  # of a library, for an unforeseen shape
-            self._failure = f'nothing may move, the scene cannot be checked: {error}'
+            world = self._book.world
+            self._set(replace(world, refused={**self._unheard, **world.refused}))
+        except Exception as error:  # of a library too, for an unforeseen shape
+            self._failure = f'nothing may move, the scene cannot be checked: {one_line(error)}'
             self._node.get_logger().error(self._failure)
-            world = World(refused={'scene': self._failure})
-            self._planner.set_scene(replace(self._scene, world=world))
+            self._set(World(refused={'scene': self._failure}))
+
+    def _set(self, world: World) -> None:
+        self.planner.set_scene(replace(self._scene, world=world))
         self._known = self._known._replace(world=world)
         # Not serialized first: rclpy appends unused bytes, which readers of recordings refuse.
         self._publisher.publish(scene_message(self._known, *self._links))
@@ -209,20 +219,10 @@ class SceneOwner:
     def _apply(
         self, request: ApplyPlanningScene.Request, reply: ApplyPlanningScene.Response
     ) -> ApplyPlanningScene.Response:
-        data = serialize_message(request.scene)
-
-        def change() -> str:
-            try:
-                self._book.apply(read_message(data, PlanningScene))
-            except Exception as error:
-                return reason(error)
-            self._is_new = True
-            return ''
-
         try:
-            refusal = self._work.submit(change, len(data)).result(_APPLYING) or self._failure
-        except TimeoutError:
-            refusal = f'not applied within {_APPLYING:.0f} s, maybe later: see get_planning_scene'
+            self._book.apply(read_message(serialize_message(request.scene), PlanningScene))
+            self._settle()
+            refusal = self._failure
         except Exception as error:
             refusal = reason(error)
         if refusal:
@@ -233,13 +233,6 @@ class SceneOwner:
     def _get(
         self, request: GetPlanningScene.Request, reply: GetPlanningScene.Response
     ) -> GetPlanningScene.Response:
-        try:
-            self._work.submit(str).result(_APPLYING)
-        except Exception as error:  # a timeout, or an error of an earlier change
-            why = 'timed out' if isinstance(error, TimeoutError) else reason(error)
-            self._node.get_logger().error(
-                f'get_planning_scene: the reply lacks newer changes: {why}'
-            )
         wanted = request.components.components or 0xFFFFFFFF  # MoveIt's convention
         taken = self._known._replace(world=replace(self._known.world, refused={}))
         whole, scene = scene_message(taken, *self._links), reply.scene
@@ -285,8 +278,9 @@ class SceneFollower:
         self._node, self._on_world = node, on_world
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
         self._known: KnownScene | None = None
-        self._data = b''
-        self._work = _InOrder(self._read, node.get_logger().error)
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix='scene')
+        self._newest = self._taken = b''
+        self._reading: Future[None] | None = None
         self._restore = (
             node.create_publisher(PlanningScene, 'planning_scene', 10) if restores else None
         )
@@ -295,21 +289,20 @@ class SceneFollower:
         )
 
     def _receive(self, data: bytes) -> None:
-        self._data = data  # the newest is complete
-        if not self._work.is_waiting:
-            self._work.submit(str)
+        self._newest = data
+        self._reading = self._threads.submit(self._read)
 
     @property
     def is_current(self) -> bool:
         """Return whether the newest scene received is in use."""
-        return self._work.is_idle
+        return self._reading is None or self._reading.done()
 
     def _read(self) -> None:
-        data, self._data = self._data, b''
-        if not data:
+        if self._taken is self._newest:  # each is complete: those in between are left out
             return
+        self._taken = self._newest
         try:
-            known = read_scene(read_message(data, PlanningScene))
+            known = read_scene(read_message(self._taken, PlanningScene))
             self._on_world(known.world, known.part)
         except Exception as error:  # of a library too: the scene before it is no longer true
             why = f'{SCENE_TOPIC} cannot be used, so nothing may move: {one_line(error)}'
@@ -336,70 +329,3 @@ class SceneFollower:
         message = scene_message(KnownScene('', world, None), *self._links)
         message.is_diff = message.robot_state.is_diff = True
         self._restore.publish(message)
-
-
-class _InOrder:
-    """Runs work in a thread, in order, calls `settle` after each batch, and logs what fails."""
-
-    def __init__(self, settle: Callable[[], None], log: Callable[[str], object]) -> None:
-        self._settle, self._log = settle, log
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix='scene')
-        self._lock = threading.Lock()
-        self._waiting: list[tuple[Callable[[], str], Future[str]]] = []
-        self._is_busy = False
-        self.size = 0
-        """Of all waiting work [bytes]."""
-
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether some work has not begun."""
-        return bool(self._waiting)
-
-    @property
-    def is_idle(self) -> bool:
-        """Return whether all work is done."""
-        with self._lock:
-            return not self._waiting and not self._is_busy
-
-    def submit(self, work: Callable[[], str], size: int = 0) -> 'Future[str]':
-        """Queue `work`, which holds `size` [bytes]; return the future of its result."""
-        done: Future[str] = Future()
-        with self._lock:
-            self._waiting.append((work, done))
-            self.size += size
-        self._pool.submit(self._drain)
-        return done
-
-    def wait(self) -> None:
-        """Return once all work is done; raise `ExecutionError` if that times out."""
-        if self.is_idle:
-            return
-        try:
-            self.submit(str).result(_READING)
-        except TimeoutError as error:
-            why = f'timed out after {_READING} s waiting for the scene: try again, or simplify it'
-            raise ExecutionError(why) from error
-        except Exception as error:
-            raise ExecutionError(f'the scene is not known: {reason(error)}') from error
-
-    def _drain(self) -> None:
-        with self._lock:
-            batch, self._waiting, self.size = self._waiting, [], 0
-            self._is_busy = True
-        ends: list[Callable[[], None]] = []
-        try:
-            for work, done in batch:
-                try:
-                    ends.append(partial(done.set_result, work()))
-                except Exception as error:  # the work after it is done all the same
-                    ends.append(partial(done.set_exception, error))
-            if batch:
-                self._settle()
-        except Exception as error:
-            self._log(f'error of this package, in the scene: {one_line(error)}; please report it')
-            ends = [partial(done.set_exception, error) for _, done in batch]
-        finally:
-            with self._lock:
-                self._is_busy = False
-            for end in ends:
-                end()

@@ -11,8 +11,8 @@ as a whole; one whose objects could not be read, until one with `is_diff` false 
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from itertools import islice
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 
@@ -36,6 +36,9 @@ from ur5_pick_place.planning.scene.world import AttachedObject, SceneObject, Wor
 Key = tuple[str, str]  # topic and id
 
 OBJECT, ATTACHED, SCENE = 'collision_object', 'attached_collision_object', 'planning_scene'
+KINDS = {OBJECT: CollisionObject, ATTACHED: AttachedCollisionObject, SCENE: PlanningScene}
+"""The topics on which clients change the scene, with their types."""
+
 _ADD, _REMOVE, _APPEND, _MOVE = (
     operation[0]
     for operation in (
@@ -44,9 +47,7 @@ _ADD, _REMOVE, _APPEND, _MOVE = (
 )  # fmt: skip
 _SETTINGS: Key = (SCENE, '')  # of a scene: what is not an obstacle
 _OBSTACLES: Key = (SCENE, 'obstacles')  # of a scene: there may be some that are not known
-_MAX_REFUSED = 5000
-_MAX_SHOWN = 100  # refusals that are published; a message may hold 512 objects and these
-_MAX_EARLY = 100
+_MAX_REFUSED = 250  # a message holds 512 objects and refusals
 _MAX_REASON = 400  # characters
 _MAX_REFUSAL = 1000  # characters
 _MAX_ID = 10_000  # characters; every id is published again with each change
@@ -54,6 +55,12 @@ _MAX_ID = 10_000  # characters; every id is published again with each change
 
 class _UnknownObject(InvalidInput):
     """An object is to be attached by its id alone, and there is none of that id."""
+
+
+class _Refusal(NamedTuple):
+    why: str
+    is_move: bool = False  # of a MOVE only: another MOVE clears it
+    early: SimpleNamespace | None = None  # attached by an id that is not known yet
 
 
 class SceneBook:
@@ -74,51 +81,69 @@ class SceneBook:
     ) -> None:
         self._scene, self._frames, self._warn = scene, frames, warn
         self._arm = arm
-        self._refused: dict[Key, str] = {}
-        self._refused_moves: set[Key] = set()  # refused for a MOVE only: another MOVE clears it
-        self._early: dict[str, SimpleNamespace] = {}  # attached by an id that is not known yet
+        self._refused: dict[Key, _Refusal] = {}
         self._world = World()
 
     @property
     def world(self) -> World:
-        """The clients' objects, and what was refused; of very many refusals the first ones."""
-        first = islice(self._refused.items(), _MAX_SHOWN)
-        refused = {f'{topic} {name}': why for (topic, name), why in first}
-        if more := len(self._refused) - len(refused):
-            refused[f'{SCENE} more'] = (
-                f'nothing may move, {more} more objects were refused: correct those that are '
-                f'named first, or publish a whole scene (is_diff false) on {SCENE}'
-            )
+        """The clients' objects, and what was refused."""
+        refused = {f'{topic} {name}': r.why for (topic, name), r in self._refused.items()}
         return replace(self._world, refused=refused)
 
     # -- by topic: accepted, or recorded as refused ---------------------------------------------
 
-    def take_object(self, data: bytes, excess: str = '') -> str:
+    def take(self, topic: str, data: bytes, excess: str = '') -> str:
         """
-        Accept a CollisionObject; return why it was refused, or ''.
+        Accept a message, a PlanningScene as far as possible; return why it was refused, or ''.
 
         `excess` gives why `data` is only the head of the message, if it is.
 
         """
-        return self._receive(OBJECT, data, excess, lambda m: m, self._with_new_object)
-
-    def take_attached(self, data: bytes, excess: str = '') -> str:
-        """Accept an AttachedCollisionObject; otherwise as `take_object`."""
-        return self._receive(ATTACHED, data, excess, lambda m: m.object, self._with_new_attached)
-
-    def take_scene(self, data: bytes, excess: str = '') -> str:
-        """Accept a PlanningScene as far as possible; otherwise as `take_object`."""
         try:
-            message = read_message(data, PlanningScene)
-            world, refused, lifted = self._with_scene(self._world, message)
+            message = read_message(data, KINDS[topic])
         except Unreadable as error:
-            return self._refuse(_OBSTACLES, excess or str(error))
+            key = _OBSTACLES if topic == SCENE else _key(topic, error.id)
+            return self._refuse(key, excess or str(error))
+        return self._take_scene(message) if topic == SCENE else self._take_thing(topic, message)
+
+    def _take_thing(self, topic: str, message: SimpleNamespace) -> str:
+        thing = message if topic == OBJECT else message.object
+        key, attached = _key(topic, thing.id), _key(ATTACHED, thing.id)
+        lifted, before = self._lifted(topic, thing), self._refused.get(key)
+        try:
+            if topic == ATTACHED:
+                world = self._with_attached(self._world, message)
+            else:
+                world = self._with_object(self._world, message)
+                if thing.operation == _ADD and (early := self._taken_early(attached)):
+                    world = self._with_attached(world, early)
+                    lifted = [*lifted, attached]
+        except Exception as error:  # what is not taken bars all motion, whatever the cause
+            is_move = thing.operation == _MOVE and thing.id in self._world.objects
+            is_move &= before is None or before.is_move
+            # One topic may overtake the other.
+            early = message if isinstance(error, _UnknownObject) else None
+            return self._refuse(key, reason(error), is_move, early)
+        self._accept(world, lifted, is_diff=True)
+        return ''
+
+    def _taken_early(self, key: Key) -> SimpleNamespace | None:
+        """Return what was to be attached before it was known; it is tried once."""
+        found = self._refused.get(key)
+        if found is None:
+            return None
+        self._refused[key] = found._replace(early=None)
+        return found.early
+
+    def _take_scene(self, message: SimpleNamespace) -> str:
+        try:
+            world, refused, lifted = self._with_scene(self._world, message)
         except Exception as error:
             return self._refuse(_OBSTACLES, reason(error))
         self._accept(world, lifted, message.is_diff)
         earlier = _refused_earlier(message)
         for key, refusal in earlier.items():
-            self._record(key, refusal)
+            self._record(key, _Refusal(refusal))
         return '; '.join(
             [*(self._refuse(key, why) for key, why in refused.items()), *earlier.values()]
         )
@@ -140,46 +165,21 @@ class SceneBook:
 
     # -- internal --------------------------------------------------------------------------------
 
-    def _receive(
-        self,
-        topic: str,
-        data: bytes,
-        excess: str,
-        thing_of: Callable[[SimpleNamespace], SimpleNamespace],
-        change: Callable[[World, SimpleNamespace], World],
-    ) -> str:
-        kind = CollisionObject if topic == OBJECT else AttachedCollisionObject
-        try:
-            message = read_message(data, kind)
-        except Unreadable as error:
-            return self._refuse(_key(topic, error.id), excess or str(error))
-        thing = thing_of(message)
-        try:
-            world = change(self._world, message)
-        except Exception as error:  # what is not taken bars all motion, whatever the cause
-            key, is_known = _key(topic, thing.id), thing.id in self._world.objects
-            if thing.operation != _MOVE:
-                self._refused_moves.discard(key)
-            elif is_known and key not in self._refused:
-                self._refused_moves.add(key)
-            return self._refuse(key, reason(error))
-        self._accept(world, self._lifted(topic, thing), is_diff=True)
-        return ''
-
     def _accept(self, world: World, lifted: Iterable[Key], is_diff: bool) -> None:
         """Take over a world; drop the refusals of `lifted`, or all of them if not `is_diff`."""
         self._world = world
         if not is_diff:
             self._refused.clear()
-            self._refused_moves.clear()
-            self._early.clear()
-        for topic, name in lifted:
-            self._refused.pop((topic, name), None)
-            self._refused_moves.discard((topic, name))
-            if topic == ATTACHED:
-                self._early.pop(name, None)
+        for key in lifted:
+            self._refused.pop(key, None)
 
-    def _refuse(self, key: Key, why: str) -> str:
+    def _refuse(
+        self,
+        key: Key,
+        why: str,
+        is_move: bool = False,
+        early: SimpleNamespace | None = None,
+    ) -> str:
         topic, name = key
         why = why if len(why) <= _MAX_REASON else f'{why[:_MAX_REASON]}…'
         what = 'scene' if topic == SCENE else f'object {shown(name)}'
@@ -191,12 +191,13 @@ class SceneBook:
             remedy = f'publish it again on {topic}, or REMOVE it there'
         else:
             remedy = f'REMOVE all there with an empty id, or publish it again on {topic}'
-        self._record(key, f'nothing may move, {what} of {topic} was refused: {why}; {remedy}')
+        text = f'nothing may move, {what} of {topic} was refused: {why}; {remedy}'
+        self._record(key, _Refusal(text, is_move, early))
         return f'{topic} refused, {what}: {why}'
 
-    def _record(self, key: Key, refusal: str) -> None:
+    def _record(self, key: Key, refusal: _Refusal) -> None:
         if len(self._refused) >= _MAX_REFUSED and key not in self._refused:
-            key, refusal = _OBSTACLES, (
+            key, refusal = _OBSTACLES, _Refusal(
                 f'nothing may move, more than {_MAX_REFUSED} objects were refused: publish a '
                 f'whole scene (is_diff false) that is valid on {SCENE}'
             )
@@ -208,8 +209,8 @@ class SceneBook:
             return [key for key in self._refused if key[0] == topic]
         key = _key(topic, thing.id)
         is_whole = thing.operation in (_ADD, _REMOVE)
-        is_moved_again = thing.operation == _MOVE and key in self._refused_moves
-        return [key] if is_whole or is_moved_again else []
+        is_moved_again = thing.operation == _MOVE and key in self._refused
+        return [key] if is_whole or (is_moved_again and self._refused[key].is_move) else []
 
     def _checked(self, world: World) -> World:
         replace(self._scene, world=world)
@@ -237,27 +238,6 @@ class SceneBook:
         if operation == _APPEND and name in known:
             thing = known[name].extended(thing)
         return self._checked(world.with_object(thing))
-
-    def _with_new_object(self, world: World, message: SimpleNamespace) -> World:
-        """Return the world with an object changed, and attached if that was received before."""
-        world = self._with_object(world, message)
-        early = self._early.pop(message.id, None) if message.operation == _ADD else None
-        if early is None:
-            return world
-        world = self._with_attached(world, early)
-        self._refused.pop(_key(ATTACHED, message.id), None)
-        return world
-
-    def _with_new_attached(self, world: World, message: SimpleNamespace) -> World:
-        """Return the world with an object attached; one that is not known yet when it is added."""
-        name = message.object.id
-        self._early.pop(name, None)
-        try:
-            return self._with_attached(world, message)
-        except _UnknownObject:
-            if len(self._early) < _MAX_EARLY:  # one topic may overtake the other
-                self._early[name] = message
-            raise
 
     def _warn_of_subframes(self, message: SimpleNamespace) -> None:
         if n := len(message.subframe_names):

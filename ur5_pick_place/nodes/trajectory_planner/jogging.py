@@ -27,8 +27,8 @@ from ur5_pick_place.nodes.driver.controller_manager import ControllerManager, mo
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
+from ur5_pick_place.nodes.scene.planning_scene import SceneOwner
 from ur5_pick_place.outcome import Outcome
-from ur5_pick_place.planning.planner import MotionPlanner
 
 _TWIST, _JOINTS = '~/delta_twist_cmds', '~/delta_joint_cmds'
 _PERIOD = 0.02  # [s] between two polls of the topics
@@ -64,12 +64,12 @@ class Jogging:
     def __init__(
         self,
         cell: Cell,
-        planner: MotionPlanner,
+        scene: SceneOwner,
         manager: ExecutionManager,
         controllers: ControllerManager,
         loops: LoopSettings,
     ) -> None:
-        self._node, self._manager, self._planner = cell.node, manager, planner
+        self._node, self._manager, self._scene = cell.node, manager, scene
         self._reader = _CommandReader(cell)
         self._names, self._loops = cell.joint_names, loops
         self._controller, self._list = cell.robot.controller, controllers.lists(_REPLY)
@@ -164,7 +164,7 @@ class Jogging:
         """Ask whether our controller is active; the jog begins with the answer."""
         status, before = self._manager.status, self._manager.interruptions
         jog = Jog(
-            self._planner,
+            self._scene.planner,
             self._loops,
             command,
             lambda: status.safety_mode == SAFETY_REDUCED,
@@ -185,6 +185,7 @@ class Jogging:
         reason = ''
         try:
             self._check_controller(listed)
+            self._scene.wait()
             self._manager.start_jog(jog, lambda outcome: self._on_end(jog, outcome), is_wanted)
         except Ur5PickPlaceError as error:
             reason = str(error).replace('motion refused', 'jog refused', 1)

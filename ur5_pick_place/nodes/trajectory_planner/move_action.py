@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """MoveIt's action `move_action`: plans as `plan_kinematic_path` does and, by default, executes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
@@ -17,6 +17,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.messages.conversions import (
     code_with_message,
     duration_to_msg,
@@ -24,7 +25,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     joint_state_msg,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.ros.executor import SerialNode
+from ur5_pick_place.nodes.scene.planning_scene import SceneOwner
 from ur5_pick_place.nodes.trajectory_planner.goal_run import PLANNING, GoalRun, serve_goals
 from ur5_pick_place.outcome import OnOutcome
 from ur5_pick_place.planning.planner import PlannedMotion
@@ -51,19 +52,14 @@ class MoveAction:
 
     It plans for one goal at a time, so that threads remain for other requests of the node.
 
-    `joint_names`: with the prefix, in controller order.
-
     """
 
     def __init__(
-        self,
-        node: SerialNode,
-        plan: Plan,
-        manager: ExecutionManager,
-        joint_names: Sequence[str],
+        self, cell: Cell, scene: SceneOwner, manager: ExecutionManager, plan: Plan
     ) -> None:
-        self._node, self._plan, self._manager = node, plan, manager
-        self._names = list(joint_names)
+        node = self._node = cell.node
+        self._scene, self._manager, self._plan = scene, manager, plan
+        self._names = list(cell.joint_names)
         self._is_planning = self._is_moving = False
         self._trace = _Trace(manager.status)
         self._server = serve_goals(node, manager, MoveGroup, 'move_action', self._execute)
@@ -131,6 +127,7 @@ class MoveAction:
             return
 
         def begin(on_outcome: OnOutcome) -> None:
+            self._scene.wait()
             self._manager.start(planned.trajectory, on_outcome, run.is_wanted)
             self._trace.begin()
 

@@ -107,7 +107,7 @@ class TrajectoryPlanner(SerialNode):
             cell, self._planner, self._present_joints, self._manager.stop_if_blocked
         )
         self._jogging = Jogging(
-            cell, self._planner, self._manager, self._controllers, settings.loops
+            cell, self._scene, self._manager, self._controllers, settings.loops
         )
         watch_peer(
             self, 'pick_place/state', health.peer_timeout, self._on_task_state, self._on_task_gone
@@ -174,7 +174,7 @@ class TrajectoryPlanner(SerialNode):
         self._action = serve_goals(
             self, manager, ExecuteTrajectory, 'execute_trajectory', self._execute
         )
-        MoveAction(self, self._motion_plan, manager, self._cell.joint_names)
+        MoveAction(self._cell, self._scene, manager, self._motion_plan)
         self.create_subscription(String, 'trajectory_execution_event', self._on_event, 10)
         self.create_service(Trigger, '~/stop', self._on_stop)
         self.create_service(Trigger, '~/rearm', self._on_rearm)
