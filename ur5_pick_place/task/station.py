@@ -59,6 +59,7 @@ class Station:
         port: Port,
         emit: Emit,
     ) -> None:
+        self.port, self.emit = port, emit
         s, most = settings, rated_payload(model.name)
         if s.payload[0] + s.task.part_mass > most:
             raise InvalidInput(

@@ -13,16 +13,16 @@ from std_msgs.msg import Bool
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
 from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING
-from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
+from ur5_pick_place.nodes.pick_place.freedrive import Freedrive, State
 from ur5_pick_place.nodes.ros.qos import LATCHED
-from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.outcome import DONE, OnOutcome
 
 OURS, FREEDRIVE = 'scaled_joint_trajectory_controller', 'freedrive_mode_controller'
 BOTH = (OURS, FREEDRIVE)
 
 
-async def no_job(_name: str, _steps: object) -> Outcome:
-    return DONE
+def no_job(_name: str, _steps: object, on_end: OnOutcome) -> None:
+    on_end(DONE)
 
 
 class Robot(FakeManager):
@@ -33,22 +33,23 @@ class Robot(FakeManager):
         self.until, self.spin, self.executor = graph.until, graph.spin, graph.executor
         self.known: list[bool] = []
         self.program = self.node.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
-        self.machine = SimpleNamespace(is_in_freedrive=False, stop_reason='', stops=0)
-        self.port = SimpleNamespace(planner_state='', why_not_ready='')
-        controllers = ControllerManager(graph.node)
-        self.requests = FreedriveRequests(
-            graph.node,
-            controllers,
-            OURS,
-            checks_modes,
-            self.machine,
-            self.port,
-            confirm_payload=lambda: iter(()),
-            job=no_job,
-            emit=lambda *_args, **_fields: None,
-            publish_state=lambda: self.known.append(self.freedrive.is_on),
+        self.machine = SimpleNamespace(
+            is_in_freedrive=False, stop_reason='', stops=0, start=no_job
         )
-        self.freedrive = self.requests._freedrive
+        controllers = ControllerManager(graph.node)
+        station = SimpleNamespace(
+            machine=self.machine,
+            port=SimpleNamespace(why_not_ready=''),
+            run=SimpleNamespace(confirm_payload=lambda: iter(())),
+            emit=lambda *_args, **_fields: None,
+        )
+        self.freedrive = Freedrive(
+            SimpleNamespace(node=graph.node, robot=SimpleNamespace(controller=OURS)),
+            controllers,
+            station,
+            checks_modes,
+            lambda: self.known.append(self.freedrive.is_on),
+        )
         self.until(controllers._switch.service_is_ready)
         self.until(lambda: controllers.is_there)
 
@@ -64,8 +65,7 @@ class Robot(FakeManager):
 
     def tick(self, planner: str) -> None:
         """Let the task node tick with that state of the planner."""
-        self.port.planner_state = planner
-        self.requests.on_tick(is_stopped=planner.startswith('stopped'))
+        self.freedrive.on_tick(planner.startswith('stopped'), bool(planner))
 
     def let_another_client_begin(self) -> None:
         self.until(lambda: self.freedrive._has_found_out)
@@ -124,7 +124,7 @@ def test_freedrive_that_the_driver_reactivates_with_the_program_is_replaced(begu
     robot.tell(True)
     robot.until(lambda: robot.active == {OURS})
     assert robot.switched[1:] == [([OURS], [FREEDRIVE])]
-    robot.until(lambda: robot.known == [False])
+    robot.until(lambda: robot.known[-1:] == [False])
 
 
 def test_a_driver_that_tells_nothing_of_its_program_has_none_running(begun):
@@ -156,7 +156,7 @@ def test_freedrive_of_another_client_is_noticed_and_so_is_its_end(begun):
     robot = begun()
     robot.tell(True)
     robot.let_another_client_begin()
-    assert robot.known == [True] and not robot.freedrive.is_kept_on
+    assert robot.known == [True] and robot.freedrive.state is State.ON
     robot.active = {OURS}
     robot.until(lambda: not robot.freedrive.is_on)
     assert robot.known == [True, False] and not robot.switched
@@ -181,10 +181,10 @@ def test_freedrive_that_this_node_keeps_on_ends_when_another_client_takes_the_ar
     robot.tell(True)
     robot.switch(True)
     robot.until(lambda: len(enabled) > 2)
-    assert robot.freedrive.is_kept_on and not robot.known
+    assert robot.freedrive.state is State.KEPT_ON
     robot.active = {'forward_velocity_controller'}
     robot.until(lambda: not robot.freedrive.is_on, 2.0)
-    assert robot.known == [False] and not robot.freedrive.is_kept_on
+    assert robot.known == [True, False]
     assert f'freedrive has ended: {FREEDRIVE} is no longer active' in capfd.readouterr().err
     robot.spin(0.5)
     enabled.clear()
@@ -209,9 +209,9 @@ def test_a_list_of_controllers_from_before_a_switch_does_not_end_freedrive(begun
     robot.late = None
     robot.switch(True)
     old.set_result(None)
-    robot.until(lambda: not robot.freedrive._is_querying)
+    robot.until(lambda: not robot.freedrive._list.is_waiting)
     robot.spin(1.0)
-    assert robot.freedrive.is_on and robot.freedrive.is_kept_on and not robot.known
+    assert robot.freedrive.state is State.KEPT_ON and robot.known == [True]
     assert 'freedrive has ended' not in capfd.readouterr().err
 
 

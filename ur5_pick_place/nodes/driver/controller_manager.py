@@ -58,7 +58,7 @@ class ControllerManager:
         """Return the names of the active controllers; errors as `call_service`."""
         request = ListControllers.Request()
         listed = await call_service(self._node, self._list, request, reply_time)
-        return {c.name for c in listed.controller if c.state == 'active'}
+        return active_names(listed)
 
     async def switch(self, on: Sequence[str], off: Sequence[str]) -> None:
         """
@@ -94,6 +94,11 @@ def _switch_request(
         activate_asap=True,
         timeout=duration_to_msg(_SWITCH_TIME),
     )
+
+
+def active_names(listed: ListControllers.Response) -> set[str]:
+    """Return the names of the controllers that are listed as active."""
+    return {c.name for c in listed.controller if c.state == 'active'}
 
 
 def moves_joints(controller: Any, joint_names: Sequence[str]) -> bool:

@@ -16,7 +16,6 @@ from typing import Any
 
 from geometry_msgs.msg import PoseStamped
 from rclpy.client import Client
-from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
@@ -29,11 +28,11 @@ from ur5_pick_place.nodes.cell.loads import arm_dynamics
 from ur5_pick_place.nodes.cell.robot_settings import config_file, warn_of_gaps
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
-from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place import gripper_command, teach_markers
 from ur5_pick_place.nodes.pick_place.arm_stop import ArmStop, PlannerLatch
+from ur5_pick_place.nodes.pick_place.freedrive import Freedrive
 from ur5_pick_place.nodes.pick_place.plan_drawing import PlanDrawing
 from ur5_pick_place.nodes.pick_place.pose_topics import PoseTopics
 from ur5_pick_place.nodes.pick_place.settings import TaskNodeSettings, chosen_gripper
@@ -193,17 +192,8 @@ class PickPlace(SerialNode):
         goals = ControllerGoals(self, controllers, controller, names)
         port = self._port
         self._arm_stop = ArmStop(self, goals, port)
-        self._freedrive = FreedriveRequests(
-            self,
-            controllers,
-            controller,
-            checks_modes,
-            machine,
-            port,
-            run.confirm_payload,
-            self._job,
-            self._emit,
-            self._publish_state,
+        self._freedrive = Freedrive(
+            self._cell, controllers, self._station, checks_modes, self._publish_state
         )
 
     def _serve(
@@ -342,14 +332,11 @@ class PickPlace(SerialNode):
 
     async def _job(self, name: str, steps: Steps[None]) -> Outcome:
         """Run a job; return how it ended."""
-        ended: Future[Outcome] = Future()
-        self._machine.start(name, steps, partial(self.finish, ended))
-        outcome = await ended
-        assert outcome is not None  # the future has it once it is done
-        return outcome
+        return await self.ended(partial(self._machine.start, name, steps))
 
     def _on_tick(self) -> None:
-        self._freedrive.on_tick(bool(self._machine.stop_reason) or self._port.is_stopped)
+        is_stopped = bool(self._machine.stop_reason) or self._port.is_stopped
+        self._freedrive.on_tick(is_stopped, bool(self._port.planner_state))
         self._machine.tick()
         self._drawing.remove_outdated()
         self._latch.send_if_due()

@@ -11,6 +11,7 @@ them.
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
@@ -85,6 +86,12 @@ class SerialNode(Node):
 
         self._in_pool.add(ended)  # first: a signal may interrupt this thread anywhere
         (threads or self._pool).submit(run)
+        return await ended  # type: ignore[return-value]
+
+    async def ended(self, begin: 'Callable[[Callable[[T], None]], object]') -> T:
+        """Return how something ended that `begin` starts, which takes what takes its end."""
+        ended: Future[T] = Future()
+        begin(partial(self.finish, ended))
         return await ended  # type: ignore[return-value]
 
     @property
