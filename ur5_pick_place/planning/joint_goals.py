@@ -48,13 +48,12 @@ def joint_goals(
     within: tuple[Array, Array] | None = None,
 ) -> list[Array]:
     """
-    Return every joint goal (6,) [rad] of a pose within the joint limits, the nearest first.
+    Return every joint goal (6,) [rad] of a pose within the joint limits, in any order.
 
-    At least one, whole turns included; they may be in collision. Distance is the point-to-point
-    time: the largest joint distance over its speed.
+    At least one, whole turns included; they may be in collision.
 
     `collision`: the arm in its scene, to say why there is no solution. `T_base_tool` (4, 4).
-    `q_near` (6,): joints from which distance is measured [rad]; the last one is kept at a wrist
+    `q_near` (6,): joints near which they are searched [rad]; the last one is kept at a wrist
     singularity. `branch`: the only one allowed; empty for all. `within`: bounds (6,) on the joints
     [rad].
 
@@ -83,7 +82,7 @@ def joint_goals(
     # The arm does not leave its range as it comes to rest.
     low, high = model.q_min + _MARGIN, model.q_max - _MARGIN
     away = [q for q in kept if ((low <= q) & (q <= high)).all()]
-    return sorted(away or kept, key=lambda q: float((np.abs(q - q_near) / limits.qd).max()))
+    return away or kept
 
 
 def free_at_rest(collision: CollisionModel, goals: Sequence[Array]) -> list[Array]:
@@ -116,7 +115,7 @@ def goals_at(
     Return joint goals (6,) [rad] of many poses (n, 4, 4), at most one for each branch.
 
     The nearest goal of each pose comes first, then the second one of each, and so on; `branch` and
-    `within` as for `joint_goals`, distance too.
+    `within` as for `joint_goals`; distance is the largest joint distance over its speed.
 
     """
     found, is_solved = inverse(model, T_base_tool, q6=float(q_near[5]))

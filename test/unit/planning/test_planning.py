@@ -23,7 +23,7 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -68,6 +68,23 @@ def test_ptp_slows_down_for_the_tcp_and_elbow_speed_limit():
     used = excess(trajectory, planner)
     assert 0.98 < used[3] <= 1.001
     assert max(used[:3]) <= 1.001
+
+
+@pytest.mark.parametrize('settings', [MotionSettings(), FAST], ids=['slow', 'fast'])
+def test_of_all_joint_goals_of_a_pose_the_one_reached_soonest_comes_first(settings, rng):
+    """By joint speeds alone, half a turn of the shoulder would win over one of the wrist."""
+    planner = make_planner(settings)
+
+    def duration(goal):
+        return time_ptp(PICK, goal, planner.limits, speeds).duration
+
+    def speeds(q, qd):
+        return tcp_and_elbow_speed(MODEL, q, qd, planner.scene.tool.p_tool_tcp)
+
+    near_half_a_turn = [(0.35, 0.25, 2.6), (0.45, 0.25, 2.2), (0.55, 0.25, 2.2)]
+    for x, y, yaw in [*near_half_a_turn, *rng.uniform((0.3, -0.3, -3.1), (0.6, 0.3, 3.1), (3, 3))]:
+        first, *others = planner.joint_goals(tool_down(x, y, 0.3, yaw), PICK)
+        assert duration(first) < 1.1 * min(map(duration, others[:10]))
 
 
 def test_tiny_joint_motions_pass_the_gate(planner, rng):
