@@ -146,4 +146,4 @@ def test_a_rejected_goal_is_named_as_that(planner):
     words = [sys.executable, '-c', MAIN, '0.45', '-0.1', '0.2', '30']
     done = subprocess.run(words, capture_output=True, text=True, timeout=60.0, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith('move_to: the planner rejected the motion: look at')
+    assert done.stderr.startswith('move_to: execute_trajectory rejected the goal: look at')

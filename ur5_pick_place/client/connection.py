@@ -4,18 +4,22 @@
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from rcl_interfaces.msg import Log
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.exceptions import InvalidNamespaceException
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.errors import one_line
+from ur5_pick_place.errors import InvalidInput, one_line
+from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 from ur5_pick_place.task.events import read_event
 
@@ -38,6 +42,27 @@ _REPLY_TIME = 10.0  # [s] for an answer
 _TIMEOUTS = {f'{TASK}/plan': 120.0, **{f'{node}/stop': 1.0 for node in STATES}}
 _LONGEST = 400  # characters of an answer
 _NAME = re.compile(r'[A-Za-z]\w{0,63}', re.ASCII)
+
+
+OwnNode = TypeVar('OwnNode', bound=Node)
+
+
+def own_node(kind: type[OwnNode], name: str, namespace: str, **options: Any) -> OwnNode:
+    """
+    Return a node with a context of its own, which leaves signals and ROS arguments to the program.
+
+    Raises `InvalidInput`: the namespace or ROS_DOMAIN_ID is malformed.
+
+    """
+    context = Context()
+    init_ros(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        return kind(
+            name, namespace=namespace, context=context, use_global_arguments=False, **options
+        )
+    except (InvalidNamespaceException, TypeError) as error:
+        context.try_shutdown()
+        raise InvalidInput(f'namespace = {namespace!r}: {error}') from error
 
 
 class _Pending:

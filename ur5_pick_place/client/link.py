@@ -4,6 +4,7 @@
 import atexit
 import contextlib
 import itertools
+import math
 import os
 import threading
 import time
@@ -14,29 +15,20 @@ from typing import Any, TypeVar
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
 from rclpy.client import Client
-from rclpy.context import Context
-from rclpy.exceptions import InvalidNamespaceException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 
-from ur5_pick_place.client.connection import IK, PLANNER, STATES, TASK, Connection
+from ur5_pick_place.client.connection import IK, PLANNER, STATES, TASK, Connection, own_node
 from ur5_pick_place.client.received import ReceivedMessages
-from ur5_pick_place.errors import (
-    ExecutionError,
-    InvalidInput,
-    TimedOut,
-    Ur5PickPlaceError,
-)
+from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError
 from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, to_seconds
 from ur5_pick_place.nodes.ros.distro import on_liveliness, origin_of
 from ur5_pick_place.nodes.ros.liveness import liveliness_qos
-from ur5_pick_place.nodes.ros.process import init_ros
 
 T = TypeVar('T')
 
@@ -59,61 +51,60 @@ class Link(Connection):
     """
     A connection that waits for answers.
 
-    Its node is spun in a thread of its own, beside any other user of rclpy in the process.
+    Its node is spun in a thread, beside any other user of rclpy in the process.
 
     Parameters
     ----------
-    namespace : str
-        Of the cell's nodes.
+    node : Node
+        Ended with its context by `close`.
     timeout : float
         For the nodes to be there, and for a reply [s].
     watch : callable
         Called about 20 times a second during every wait but that for a stop; an error that it
         raises ends the wait.
 
-    Raises
-    ------
-    TimedOut
-        Names what is missing.
-    InvalidInput
-        The namespace or ROS_DOMAIN_ID is malformed.
-
     """
 
     def __init__(
-        self, namespace: str, timeout: float, watch: Callable[[], object] = lambda: None
+        self, node: Node, timeout: float, watch: Callable[[], object] = lambda: None
     ) -> None:
+        self._is_closed = False
+        super().__init__(node)
         self.timeout, self.watch = timeout, watch
         self.received = ReceivedMessages()
         self.parameters: dict[str, Any] = {}
         """Some of the planner's."""
         self._actions: dict[str, ActionClient[Any, Any, Any]] = {}
         self._publishers: dict[str, Publisher[Any]] = {}
-        self._is_closed = False
-        self._context = Context()
-        # Ctrl-C belongs to the script or notebook.
-        init_ros(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
-        try:
-            node = Node(
-                f'client_{os.getpid()}_{next(_numbers)}',
-                namespace=namespace,
-                context=self._context,
-                use_global_arguments=False,
-            )
-        except (InvalidNamespaceException, TypeError) as error:
-            self._context.try_shutdown()
-            raise InvalidInput(f'namespace = {namespace!r}: {error}') from error
-        super().__init__(node)
         self._source = OneSource(node)
-        self._executor = SingleThreadedExecutor(context=self._context)
+        node.create_subscription(JointState, 'joint_states', self._on_joints, _LATEST)
+        self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(node)
         self._thread = threading.Thread(target=self._spin, name='pick_place client', daemon=True)
+        self._thread.start()
         atexit.register(self.close)
+
+    @classmethod
+    def to_cell(cls, namespace: str, timeout: float, watch: Callable[[], object]) -> 'Link':
+        """
+        Return a link to all nodes of a cell.
+
+        Raises
+        ------
+        TimedOut
+            Names what is missing.
+        InvalidInput
+            The namespace or ROS_DOMAIN_ID is malformed.
+
+        """
+        name = f'client_{os.getpid()}_{next(_numbers)}'
+        link = cls(own_node(Node, name, namespace), timeout, watch)
         try:
-            self._connect()
+            link._find_nodes()
         except BaseException:
-            self.close()
+            link.close()
             raise
+        return link
 
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
@@ -127,21 +118,18 @@ class Link(Connection):
         self._is_closed = True
         atexit.unregister(self.close)
         self._executor.wake()
-        if self._thread.is_alive():
-            self._thread.join(_JOIN)
+        self._thread.join(_JOIN)
         self._executor.shutdown()
         self.node.destroy_node()
-        self._context.try_shutdown()
+        self.node.context.try_shutdown()
 
     # -- finding the nodes ---------------------------------------------------------------------
 
-    def _connect(self) -> None:
+    def _find_nodes(self) -> None:
         self.hear_events(self.received.on_event)
         self.hear_planner(self.received.on_log)
-        self.node.create_subscription(JointState, 'joint_states', self._on_joints, _LATEST)
         # A node that has answered one of these has discovered the subscriptions before them.
         clients = {name: self.client(GetParameters, f'{name}/get_parameters') for name in _NAMES}
-        self._thread.start()
         deadline = time.monotonic() + self.timeout
         self._wait_for_nodes(clients, deadline)
         self.parameters = self._parameters(clients, deadline)
@@ -169,10 +157,10 @@ class Link(Connection):
         while absent := missing():
             self.watch()
             if time.monotonic() > deadline:
-                space = self.node.get_namespace()
+                space, domain = self.node.get_namespace(), self.node.context.get_domain_id()
                 raise TimedOut(
                     f'{", ".join(absent)} not found within {self.timeout:g} s in namespace '
-                    f'{space!r}, ROS_DOMAIN_ID {self._context.get_domain_id()}: start the cell '
+                    f'{space!r}, ROS_DOMAIN_ID {domain}: start the cell '
                     '(make cell, or the launch file), or give its namespace'
                 )
             time.sleep(_CHECK_PERIOD)
@@ -342,6 +330,34 @@ class Link(Connection):
         action = self._actions[name]
         self.wait(action.server_is_ready, f'action {name} (is {PLANNER} running?)')
         return action
+
+    def reach(
+        self, kind: type, name: str, goal: Any, halt: 'Callable[[Future[Any]], object]'
+    ) -> Any:
+        """
+        Send a goal of an action that moves the arm, and return its result; errors as `wait`.
+
+        There is no timeout once it is accepted: a slow speed slider is no fault, and the planner
+        watches the arm. `halt` takes the future of the goal's handle where an exception, such as
+        one of `watch`, ends the wait: the goal may have been accepted, or be so later.
+
+        """
+        sent = self.action(kind, name).send_goal_async(goal)
+        is_over = False
+        try:
+            handle = self.await_future(sent, f'{name} to accept the goal')
+            if not handle.accepted:
+                is_over = True
+                raise ExecutionError(
+                    f'{name} rejected the goal: look at {PLANNER}/motion_state; after a stop call '
+                    'rearm'
+                )
+            result = self.await_future(handle.get_result_async(), 'the motion to end', math.inf)
+            is_over = True
+        finally:
+            if not is_over:
+                halt(sent)
+        return result.result
 
     def publisher(self, kind: type, topic: str, seconds: float) -> 'Publisher[Any]':
         """Return a publisher that somebody listens to; `TimedOut` after `seconds` without."""

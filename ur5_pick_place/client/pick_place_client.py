@@ -98,7 +98,7 @@ class PickPlaceClient:
         watch: Callable[[], object] = lambda: None,
     ) -> None:
         seconds = requests.number('timeout', timeout, 0.1, 3600.0, 's')
-        self._link = Link(namespace, seconds, watch)
+        self._link = Link.to_cell(namespace, seconds, watch)
         self._poses = 0  # sent to teach places
 
     def __enter__(self: Kind) -> Kind:
@@ -683,21 +683,9 @@ class PickPlaceClient:
         return requests.pose_goal(requests.stamped(pose, f'{self._link.received.prefix}base'))
 
     def _move(self, goal: MoveGroup.Goal) -> None:
-        action = self._link.action(MoveGroup, 'move_action')
-        is_over = False
-        try:
-            handle = self._link.await_future(action.send_goal_async(goal), 'move_action to accept')
-            if not handle.accepted:
-                is_over = True
-                raise ExecutionError('move_action rejected the goal: call rearm, or look at state')
-            outcome = handle.get_result_async()
-            # It may take as long as the speed slider makes it; the planner watches the arm.
-            self._link.await_future(outcome, 'the motion to end', np.inf)
-            is_over = True
-        finally:
-            if not is_over:
-                self._stop_on_leaving()
-        requests.check_code(outcome.result().result.error_code, 'move_to')
+        halt = self._stop_on_leaving
+        result = self._link.reach(MoveGroup, 'move_action', goal, lambda _sent: halt())
+        requests.check_code(result.error_code, 'move_to')
 
     def _apply(self, thing: CollisionObject) -> None:
         self._link.received.forget_errors()

@@ -14,12 +14,9 @@ from moveit_msgs.srv import GetPositionFK
 from rcl_interfaces.msg import ParameterType, ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
-from rclpy.context import Context
-from rclpy.exceptions import InvalidNamespaceException
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_parameters
-from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -27,7 +24,7 @@ from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import IOStates, ToolDataMsg
 
-from ur5_pick_place.client.connection import IK, PLANNER, TASK, Connection
+from ur5_pick_place.client.connection import IK, PLANNER, TASK, Connection, own_node
 from ur5_pick_place.client.requests import fk_request
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import JOINT_NAMES
@@ -47,7 +44,6 @@ from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS
 from ur5_pick_place.nodes.ros.distro import count_servers, origin_of
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
-from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED, mismatches
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_OWNER, SCENE_TOPIC
 from ur5_pick_place.nodes.tf.frames import Frames
@@ -76,28 +72,17 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
         The namespace or ROS_DOMAIN_ID is malformed.
 
     """
-    context = Context()
-    init_ros(context=context, signal_handler_options=SignalHandlerOptions.NO)
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
+    name = f'preflight_{os.getpid()}_{time.monotonic_ns()}'
+    node = own_node(SerialNode, name, namespace, cli_args=['--ros-args', *remap])
+    executor = SingleThreadedExecutor(context=node.context)
+    executor.add_node(node)
     try:
-        node = SerialNode(
-            f'preflight_{os.getpid()}_{time.monotonic_ns()}',
-            namespace=namespace,
-            context=context,
-            use_global_arguments=False,
-            cli_args=['--ros-args', *remap],
-        )
-        executor = SingleThreadedExecutor(context=context)
-        executor.add_node(node)
-        try:
-            return _Collector(node, executor, is_ended).observed()
-        finally:
-            executor.shutdown()
-            node.destroy_node()
-    except (InvalidNamespaceException, TypeError) as error:
-        raise InvalidInput(f'namespace = {namespace!r}: {error}') from error
+        return _Collector(node, executor, is_ended).observed()
     finally:
-        context.try_shutdown()
+        executor.shutdown()
+        node.destroy_node()
+        node.context.try_shutdown()
 
 
 class _Collector:
