@@ -13,14 +13,14 @@ from rcl_interfaces.msg import Log
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.client.connection import Event
+from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.messages.conversions import joints_from_state
+from ur5_pick_place.nodes.messages.conversions import joints_from_state, to_seconds
 from ur5_pick_place.task.events import TAUGHT
 
 _FRESH = 1.0  # [s] largest age of joints that count as the present ones
-_STILL = (1e-3, 0.25)  # [rad], [s]: an arm that moves less in that time is at rest
 _RECENT = 0.2  # [s] largest age of joints that show whether the arm is at rest
 _WARNING = 30  # level in the log
 
@@ -51,7 +51,7 @@ class ReceivedMessages:
         self._log: deque[str] = deque(maxlen=16)  # warnings and errors
         self._joints: tuple[Array, JointState, float] | None = None  # and when they arrived
         self._bad_joints = ''
-        self._rest: tuple[Array, float] | None = None  # where the arm is, and since when
+        self._stillness = Stillness()
         self._dead: set[str] = set()
 
     # -- callbacks -----------------------------------------------------------------------------
@@ -98,8 +98,7 @@ class ReceivedMessages:
         now = time.monotonic()
         with self.changed:
             self._joints, self._bad_joints = (q, message, now), ''
-            if self._rest is None or np.abs(q - self._rest[0]).max() > _STILL[0]:
-                self._rest = q, now
+            self._stillness.update(to_seconds(message.header.stamp), q)
 
     def on_log(self, message: Log) -> None:
         """Take a line of the planner's log; warnings and errors are kept."""
@@ -148,10 +147,8 @@ class ReceivedMessages:
         """
         self.joints()
         with self.changed:
-            if self._joints is None or self._rest is None:
-                return False
-            arrived, since = self._joints[2], self._rest[1]
-        return arrived - since > _STILL[1] and time.monotonic() - arrived <= _RECENT
+            arrived = self._joints[2] if self._joints else -np.inf
+            return time.monotonic() - arrived <= _RECENT and self._stillness.is_at_rest
 
     def error(self, *words: str) -> str:
         """Return the latest warning or error in the log with all `words`; '' if there is none."""

@@ -3,24 +3,19 @@
 
 import re
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
-import numpy as np
 import viser
 
 from ur5_pick_place.client.touch import TableTouches, TcpTouches, Where
-from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.driver.joint_listener import Joints
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.task.preflight import Check, Observed, check_all, verdict
 
 _GOOD, _BAD, _PLAIN = '#15803d', '#b91c1c', '#334155'
 _FIGURE = re.compile(r'(.+) since start, (.+) in all')
 _LONGEST_FIGURE = 200  # characters; the time of the search grows with their square
-_REST, _STILL = 0.3, 1e-3  # [s], [rad]: an arm that moves less in that time is at rest
 _TCP, _TABLE = 'TCP', 'table'
 _HOW = {
     _TCP: 'Touch one fixed tip with the TCP, at least four times, the tool turned by 30 deg or '
@@ -91,14 +86,11 @@ class StatisticsTab:
     """The production counters that the task node publishes on /diagnostics."""
 
     def __init__(self, gui: viser.GuiApi) -> None:
-        self._shown: dict[str, tuple[str, str]] = {}
         self._table = gui.add_html(_text('pick_place has not published any yet.', 'statistics'))
 
     def take(self, values: Mapping[str, str]) -> None:
         """Show the figures among the values of a status."""
-        figures = figures_of(values)
-        if figures and figures != self._shown:
-            self._shown = figures
+        if figures := figures_of(values):
             self._table.content = _text(figures_html(figures), 'statistics')
 
 
@@ -167,20 +159,3 @@ class TouchTab:
 
     def _show(self, text: str, colour: str = _PLAIN) -> None:
         self._state.content = _text(_coloured(text, colour), 'touch')
-
-
-def joints_at_rest(latest: Callable[[], Joints | None]) -> Array:
-    """
-    Return the arm's joints (6,) [rad] after a moment in which it has not moved.
-
-    Raises `ExecutionError`: the arm is moving, or the driver is silent.
-
-    """
-    before = latest()
-    time.sleep(_REST)
-    after = latest()
-    if before is None or after is None or after is before:
-        raise ExecutionError('joint_states are silent: check the driver and the link to it')
-    if float(np.abs(after.q - before.q).max()) > _STILL:
-        raise ExecutionError('the arm is moving: hold it still, then touch again')
-    return after.q

@@ -24,7 +24,6 @@ from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.client.requests import solutions
 from ur5_pick_place.cockpit.actions import SERVICES
 from ur5_pick_place.cockpit.arm_meshes import meshes_of
-from ur5_pick_place.cockpit.checks import joints_at_rest
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys
@@ -34,6 +33,7 @@ from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD
 from ur5_pick_place.cockpit.tabs import Tabs
 from ur5_pick_place.cockpit.view import CellView
+from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame, one_line
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.cell.node_list import ROBOTS
@@ -60,6 +60,7 @@ ADDRESS = 'cockpit: '
 _FRAME = 0.05  # [s] between two pictures
 _REFRESH = 0.2  # [s] between two looks at texts and buttons
 _OFFERS_PERIOD = 1.0  # [s] between two polls of what the nodes offer
+_SILENCE = 1.0  # [s] after which joints are no longer the present ones
 _CLOSING = 0.5  # [s] for the page to close
 _SOLVE = 0.2  # [s] between two requests for solutions during a drag
 _QUEUE = 4
@@ -92,6 +93,8 @@ class Cockpit(SerialNode):
         self._cell, self._prefix = cell, robot.tf_prefix
         self._joints: Joints | None = None
         self._bad_joints = ''
+        self._joints_came = 0.0  # steady clock
+        self._stillness = Stillness()
         self._world: tuple[World, AttachedObject | None] | None = None
         self._drawings: dict[str, MarkerArray] = {}
         self._offers = Offers()
@@ -175,7 +178,8 @@ class Cockpit(SerialNode):
         self._bad_joints = problem
 
     def _on_joints(self, joints: Joints) -> None:
-        self._joints, self._bad_joints = joints, ''
+        self._joints, self._bad_joints, self._joints_came = joints, '', time.monotonic()
+        self._stillness.update(joints.stamp, joints.q)
         self._view.show_arm(joints.q)
 
     def _on_urdf(self, message: String | None) -> None:
@@ -302,8 +306,12 @@ class Cockpit(SerialNode):
     def _pose_at_rest(self, link: str, frame: str) -> Array:
         if self._bad_joints:
             raise ExecutionError(self._bad_joints)
-        q = joints_at_rest(lambda: self._joints)
-        return self._link.pose_of(link, frame, joint_state_msg(q, self._cell.joint_names))
+        joints = self._joints
+        if joints is None or time.monotonic() - self._joints_came > _SILENCE:
+            raise ExecutionError('joint_states are silent: check the driver and the link to it')
+        if reason := self._stillness.why_not_at_rest:
+            raise ExecutionError(f'{reason}: hold it still, then touch again')
+        return self._link.pose_of(link, frame, joint_state_msg(joints.q, self._cell.joint_names))
 
     def _on_solved(self, place: str, reply: Any) -> None:
         found = solutions(reply.solution.joint_state, read(reply.error_code, 'message', ''))

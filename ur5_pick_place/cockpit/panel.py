@@ -52,7 +52,6 @@ class Panel:
         self._gui, self._link, self._robot = server.gui, link, robot
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._lock = threading.Lock()  # lines come from the nodes and from the page
-        self._shown: dict[str, Any] = {}
         self._run: list[Mapping[str, Any]] = []  # events of the job
         self._outcome = ''  # of the last run, until the next job or plan
         gui = server.gui
@@ -149,27 +148,14 @@ class Panel:
                         f'{TEACH}{name}',
                         self._requester(f'{TEACH}{name}', f'{TASK}/teach_{name}'),
                     )
-        self._set('banner', self._banner_html(state, offers), self._show_banner)
+        self._banner.content = self._banner_html(state, offers)  # viser sends changes alone
         leads_on = next_button(state)
         for name, button in self.buttons.items():
             if name == STOP:
                 continue
             reason = why_not(name, state)
-            self._set(f'{name}/disabled', bool(reason), self._setter(button, 'disabled'))
-            colour = 'blue' if name == leads_on and not reason else 'gray'
-            self._set(f'{name}/colour', colour, self._setter(button, 'color'))
-
-    @staticmethod
-    def _setter(button: Any, key: str) -> Callable[[Any], None]:
-        return lambda value: setattr(button, key, value)
-
-    def _set(self, key: str, value: Any, send: Callable[[Any], object]) -> None:
-        if self._shown.get(key) != value:
-            self._shown[key] = value
-            send(value)
-
-    def _show_banner(self, html: str) -> None:
-        self._banner.content = html
+            button.disabled = bool(reason)
+            button.color = 'blue' if name == leads_on and not reason else 'gray'
 
     def _banner_html(self, state: CellState, offers: Offers) -> str:
         kind = 'stopped' if state.is_stopped else state.kind

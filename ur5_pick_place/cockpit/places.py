@@ -141,8 +141,7 @@ class PlaceHandle:
             self.show_refusal('the drag did not end')
         if self._requested and time.monotonic() > self._requested + _ANSWER:
             self.show_refusal('pick_place did not answer')
-        if self._handle.visible != is_offered:
-            self._handle.visible = is_offered
+        self._handle.visible = is_offered
 
     def _show_note(self, text: str) -> None:
         self._label.text = f'{self.name}: {text}' if text else self.name

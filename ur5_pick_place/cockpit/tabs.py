@@ -60,7 +60,6 @@ class JogTab:
             for sign, symbol in ((-1.0, _MINUS), (1.0, '+')):
                 short = name.removesuffix('_joint').replace('_', ' ')
                 self._add(gui, f'{short} {symbol}', partial(self._joint, joint, sign))
-        self._reason: str | None = None
 
     def _add(self, gui: viser.GuiApi, name: str, publish: Callable[[], None]) -> None:
         button = gui.add_button(name, color='gray')
@@ -84,11 +83,9 @@ class JogTab:
 
     def show(self, reason: str) -> None:
         """Enable the buttons, or show why no jog can begin now."""
-        if reason != self._reason:
-            self._reason = reason
-            for button in self._buttons:
-                button.disabled = bool(reason)
-            self._note.content = _text(escape(f'No jog now: {reason}.') if reason else _KEYS)
+        for button in self._buttons:
+            button.disabled = bool(reason)
+        self._note.content = _text(escape(f'No jog now: {reason}.') if reason else _KEYS)
 
 
 class FaultsTab:

@@ -59,19 +59,16 @@ class _Moving:
 
     def __init__(self, server: viser.ViserServer, name: str) -> None:
         self._frame = server.scene.add_frame(name, show_axes=False, visible=False)
-        self._last: Array | None = None
+        self._last = np.full((4, 4), np.inf)
 
     def move(self, T: Array) -> None:
-        if self._last is None:
-            self._frame.visible = True
-        elif float(np.abs(T - self._last).max()) < _MOVED:
-            return
-        self._last = np.array(T)
-        self._frame.position, self._frame.wxyz = T[:3, 3], wxyz_of(T)
+        if np.abs(T - self._last).max() > _MOVED:
+            self._last = np.array(T)
+            self._frame.position, self._frame.wxyz = T[:3, 3], wxyz_of(T)
+        self._frame.visible = True
 
     def hide(self) -> None:
-        if self._last is not None:
-            self._frame.visible, self._last = False, None
+        self._frame.visible = False
 
 
 class CellView:
@@ -247,10 +244,8 @@ class CellView:
         """Hide what a state makes obsolete: ghosts in a run, a dropped plan, a path at its end."""
         if state.kind == 'running':
             self.show_ghosts({})
-        if self._plan.visible != (state.kind in _HAS_PLAN):
-            self._plan.visible = state.kind in _HAS_PLAN
-        ghosts = self._lines.get('/plan/ghosts')
-        if ghosts is not None and ghosts.visible != (state.kind == 'planned'):
+        self._plan.visible = state.kind in _HAS_PLAN
+        if ghosts := self._lines.get('/plan/ghosts'):
             ghosts.visible = state.kind == 'planned'
         is_moving = state.planner == MotionState.MOVING.value
         if self._was_moving and not is_moving:

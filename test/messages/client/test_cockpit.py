@@ -3,8 +3,9 @@
 
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -20,14 +21,17 @@ from ur5_pick_place.cockpit.actions import (
     why_not,
 )
 from ur5_pick_place.cockpit.arm_meshes import arm_meshes, meshes_of
-from ur5_pick_place.cockpit.checks import checks_html, figures_html, figures_of, joints_at_rest
+from ur5_pick_place.cockpit.checks import checks_html, figures_html, figures_of
 from ur5_pick_place.cockpit.jog import HoldFilter
+from ur5_pick_place.cockpit.node import Cockpit
 from ur5_pick_place.cockpit.panel import event_text, solutions_html
 from ur5_pick_place.cockpit.places import pose_of
+from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.kinematics import UR_TYPES, link_frames, link_pose, load_model
+from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, link_frames, link_pose, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
 from ur5_pick_place.kinematics.forward import LINK_NAMES
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.driver.joint_listener import Joints
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile
 from ur5_pick_place.task.preflight import Check
@@ -219,16 +223,27 @@ def test_statistics_are_shown_as_the_task_node_publishes_them() -> None:
     assert '<b>' not in figures_html({'<b>': ('1', '2')})
 
 
-def test_a_touch_needs_an_arm_at_rest_and_a_driver_that_speaks(monkeypatch) -> None:
-    monkeypatch.setattr('ur5_pick_place.cockpit.checks._REST', 0.0)
+def test_a_touch_needs_an_arm_at_rest_and_a_driver_that_speaks() -> None:
+    cockpit = Cockpit.__new__(Cockpit)  # without its page and its nodes
+    cockpit._view, cockpit._cell = MagicMock(), SimpleNamespace(joint_names=JOINT_NAMES)
+    cockpit._link = SimpleNamespace(pose_of=lambda _link, _frame, state: list(state.position))
+    cockpit._joints, cockpit._bad_joints, cockpit._stillness = None, '', Stillness()
     q = np.zeros(6)
-    at = [Joints(0.0, q, q, (), 1, 0.008), Joints(0.3, q + 1e-4, q, (), 1, 0.008)]
-    np.testing.assert_allclose(joints_at_rest(iter(at).__next__), q + 1e-4)
-    with pytest.raises(ExecutionError, match='moving'):
-        joints_at_rest(iter([at[0], replace(at[1], q=q + 0.01)]).__next__)
-    for silent in ([None, None], [at[0], at[0]]):
-        with pytest.raises(ExecutionError, match='silent'):
-            joints_at_rest(iter(silent).__next__)
+
+    def come(t: float, q: Array) -> None:
+        cockpit._on_joints(Joints(t, q, q, (), 1, 0.008))
+
+    with pytest.raises(ExecutionError, match='silent'):
+        cockpit._pose_at_rest('tcp', '')
+    for i in range(5):
+        come(0.05 * i, q + 1e-5 * i)
+    assert cockpit._pose_at_rest('tcp', '') == pytest.approx(q + 4e-5)
+    come(0.25, q + 0.01)
+    with pytest.raises(ExecutionError, match='moving: hold it still'):
+        cockpit._pose_at_rest('tcp', '')
+    cockpit._joints_came -= 2.0
+    with pytest.raises(ExecutionError, match='silent'):
+        cockpit._pose_at_rest('tcp', '')
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import ExecutionError, TimedOut
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.nodes.messages.conversions import time_to_msg
 
 
 def event(kind, time=1.0, **fields):
@@ -18,7 +19,9 @@ def event(kind, time=1.0, **fields):
 
 
 def joints(q, names=JOINT_NAMES):
-    return JointState(name=list(names), position=[float(v) for v in q])
+    message = JointState(name=list(names), position=[float(v) for v in q])
+    message.header.stamp = time_to_msg(time.monotonic())
+    return message
 
 
 class FakeLink:
