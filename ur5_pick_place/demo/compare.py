@@ -87,7 +87,7 @@ def figures(run: MethodRun, moves: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for move in compared:
         if move.name in ('start', 'target'):
-            away, turn = move.trace.error(move.T_goal)
+            away, turn = move.error
             found[f'error at {move.name} [mm]'] = 1e3 * away
             found[f'error at {move.name} [deg]'] = math.degrees(turn)
     return {

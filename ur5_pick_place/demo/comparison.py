@@ -19,8 +19,9 @@ from ur5_pick_place.demo.recorded_run import Changes, RunFile, arm_of, record_ru
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.report.command import read_report
+from ur5_pick_place.report.evaluation import distance
+from ur5_pick_place.report.motion import Motion, distance_to_segment
 from ur5_pick_place.report.runs import RecordedRun
-from ur5_pick_place.report.trace import Trace
 from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task import events
 from ur5_pick_place.task.motions import IK, TaskSettings
@@ -36,7 +37,7 @@ class MeasuredMove:
     """The measured trace of one straight move."""
 
     name: str  # name of its stage
-    trace: Trace
+    trace: Motion
     T_goal: Array  # (4, 4) commanded T_base_tcp at its end
     iterations: int  # iterations of the control law, or points of the trajectory that was sent
 
@@ -48,7 +49,13 @@ class MeasuredMove:
     @property
     def deviation(self) -> Array:
         """Distance of the TCP from the straight line, shape (n,) [m]."""
-        return self.trace.away_from_line(self.T_goal[:3, 3])
+        p = self.trace.T_base_tcp[:, :3, 3]
+        return distance_to_segment(p, p[0], self.T_goal[:3, 3])
+
+    @property
+    def error(self) -> tuple[float, float]:
+        """Distance of the TCP from its goal at the end, [m] and [rad]."""
+        return distance(self.T_goal, self.trace.T_base_tcp[-1])
 
 
 @dataclass(frozen=True)
@@ -59,7 +66,7 @@ class MethodRun:
     # why the cube was not placed, empty on success; the other fields are then empty or zero
     failure: str = ''
     moves: tuple[MeasuredMove, ...] = ()  # the straight moves in order
-    cycle: Trace | None = None  # trace of the whole cycle
+    cycle: Motion | None = None  # trace of the whole cycle
     part_error: float = 0.0  # placement error of the cube in the plane of the table [m]
 
 
@@ -117,7 +124,7 @@ def measured_run(run: RecordedRun, options: DemoOptions, period: float) -> Metho
     method, samples, motion = run.result['method'], run.samples, run.motion
     if not run.result['success'] or samples is None or motion is None:
         return MethodRun(method, run.result['reason'] or 'no joints were recorded')
-    trace, (end,) = motion.trace, samples.times_of(events.DONE)
+    (end,) = samples.times_of(events.DONE)
     rows_of = {row['stage']: row for row in run.story['stages']}
     moves = []
     for stage in options.cycle:
@@ -125,18 +132,18 @@ def measured_run(run: RecordedRun, options: DemoOptions, period: float) -> Metho
         if stage.do not in _LINES or row['remark']:  # a remark marks a joint motion instead
             continue
         begin = row['begin_s']
-        rows = slice(*np.searchsorted(trace.t, [begin, begin + row['duration_s']]))
+        rows = slice(*np.searchsorted(motion.t, [begin, begin + row['duration_s']]))
         sent = [n for t, n in samples.goals if begin <= t < begin + row['duration_s']]
         moving = np.abs(np.diff(motion.q_reference[rows], axis=0)).max(axis=1) > _MOVES
-        seconds = float(np.diff(trace.t[rows])[moving].sum())
+        seconds = float(np.diff(motion.t[rows])[moving].sum())
         iterations = sum(sent) if method == IK else math.ceil(seconds / period)
         goal = _goal(stage.to, options)
-        moves.append(MeasuredMove(stage.name, trace.part(rows), goal, iterations))
+        moves.append(MeasuredMove(stage.name, motion.part(rows), goal, iterations))
     part, place = samples.parts[1][-1, 0], options.task.ends[0]
     return MethodRun(
         method,
         moves=tuple(moves),
-        cycle=trace.part(slice(0, int(np.searchsorted(trace.t, end)))),
+        cycle=motion.part(slice(0, int(np.searchsorted(motion.t, end)))),
         part_error=float(np.linalg.norm((part - place)[:2, 3])),
     )
 

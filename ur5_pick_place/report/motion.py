@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.report.trace import Trace
 
 _LEAST = 3  # samples of a motion, at least
 _BACK = 50  # samples by which the arm may lag its reference
@@ -29,77 +28,107 @@ class RecordedJoints:
 
 
 @dataclass(frozen=True)
-class RunKinematics:
-    """The recorded joints of one run, with facts of the arm."""
+class Motion(RecordedJoints):
+    """The recorded joints of one run, with the TCP and facts of the arm; NaN where unknown."""
 
-    trace: Trace  # measured joints
-    q_reference: Array  # (n, 6) reference of the controller [rad]; NaN without one
-    # (n, 3) measured and reference TCP in `base_link` [m]; NaN for an unknown arm or tool
-    p_tcp: Array
-    p_tcp_reference: Array
-    max_velocity: Array  # (6,) limits of the joints [rad/s]; NaN where unknown
-    max_speed: float  # limit of the TCP [m/s]; NaN where unknown
+    T_base_tcp: Array  # (n, 4, 4)
+    p_tcp_reference: Array  # (n, 3) TCP of the reference in `base_link` [m]
+    max_velocity: Array  # (6,) limits of the joints [rad/s]
+    max_speed: float  # limit of the TCP [m/s]
+
+    def part(self, rows: slice) -> 'Motion':
+        """Return the motion of a slice of rows."""
+        rowed = ('t', 'q', 'qd', 'q_reference', 'T_base_tcp', 'p_tcp_reference')
+        return replace(self, **{name: getattr(self, name)[rows] for name in rowed})
 
     @property
     def has_tcp(self) -> bool:
         """Whether the TCP is known."""
-        return bool(np.isfinite(self.p_tcp).any())
+        return bool(np.isfinite(self.T_base_tcp).any())
+
+    @property
+    def p_tcp(self) -> Array:
+        """The TCP in `base_link`, (n, 3) [m]."""
+        return _in_base_link(self.T_base_tcp)
+
+    @property
+    def duration(self) -> float:
+        """Time from the first row to the last [s]."""
+        return float(self.t[-1] - self.t[0])
+
+    @property
+    def travel(self) -> float:
+        """Sum of the absolute joint motion of all six joints [rad]."""
+        return float(np.abs(np.diff(self.q, axis=0)).sum())
+
+    @property
+    def joint_speed(self) -> Array:
+        """Speed of the fastest joint, shape (n,) [rad/s]."""
+        return np.asarray(np.abs(self.qd).max(axis=1))
+
+    @property
+    def tcp_speed(self) -> Array:
+        """Speed of the TCP, shape (n,) [m/s]."""
+        velocity = np.gradient(self.T_base_tcp[:, :3, 3], self.t, axis=0)
+        return np.asarray(np.linalg.norm(velocity, axis=1))
+
+    @property
+    def jerk(self) -> Array:
+        """Second difference of the joint velocities, if evenly spaced, (n - 2, 6) [rad/s^3]."""
+        jerk: Array = np.diff(self.qd, 2, axis=0) / (self.t[1] - self.t[0]) ** 2
+        return jerk
 
     @property
     def error(self) -> Array:
         """Measured minus reference, including servo lag, shape (n, 6) [rad]."""
-        return self.trace.q - self.q_reference
+        return self.q - self.q_reference
 
     @property
     def deviation(self) -> Array:
         """Distance of the TCP from the path of the reference, without lag, (n,) [m]."""
-        path, n = self.p_tcp_reference, len(self.p_tcp)
+        path, p, n = self.p_tcp_reference, self.p_tcp, len(self.t)
         nearest = np.full(n, np.nan)
         for back in range(_BACK):
             end = np.maximum(np.arange(n) - back, 0)
             begin = np.maximum(end - 1, 0)
-            nearest = np.fmin(nearest, _to_segment(self.p_tcp, path[begin], path[end]))
+            nearest = np.fmin(nearest, distance_to_segment(p, path[begin], path[end]))
         return nearest
 
 
-def motion_of(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
+def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
     """
     Return the motion of a run, or None if there are too few samples.
 
-    `arm`: as `planning.limits.arm_facts`, with which every recording of ours begins.
+    `arm`: as `planning.limits.arm_facts`, with which every recording of ours begins; None if it is
+    not known.
 
     Raises `InvalidInput`: `arm` is invalid; names the entry.
 
     """
-    if joints.t.size < _LEAST:
+    n = joints.t.size
+    if n < _LEAST:
         return None
+    found = Motion(
+        **vars(joints),
+        T_base_tcp=np.full((n, 4, 4), math.nan),
+        p_tcp_reference=np.full((n, 3), math.nan),
+        max_velocity=np.full(6, math.nan),
+        max_speed=math.nan,
+    )
+    if arm is None:
+        return found
     if not isinstance(arm, Mapping) or arm.get('ur_type') not in UR_TYPES:
         raise InvalidInput('must have "arm" with "ur_type", as a recording of ours begins')
     model = load_model(arm['ur_type'])
     T_tool_tcp = numbers(arm, 'T_tool_tcp', (4, 4))
-    trace = Trace(joints.t, joints.q, joints.qd, forward(model, joints.q) @ T_tool_tcp)
     known = np.isfinite(joints.q_reference).all(axis=1)
-    p_reference = np.full((joints.t.size, 3), np.nan)
-    p_reference[known] = _in_base_link(forward(model, joints.q_reference[known]) @ T_tool_tcp)
-    return RunKinematics(
-        trace,
-        joints.q_reference,
-        _in_base_link(trace.T_base_tcp),
-        p_reference,
-        numbers(arm, 'max_velocity', (6,)),
-        float(numbers(arm, 'max_speed', ())),
-    )
-
-
-def motion_of_unknown_arm(joints: RecordedJoints) -> RunKinematics | None:
-    """Return the motion of joints alone, or None if there are too few samples."""
-    n = joints.t.size
-    if n < _LEAST:
-        return None
-    trace = Trace(joints.t, joints.q, joints.qd, np.full((n, 4, 4), math.nan))
-    nowhere = np.full((n, 3), math.nan)
-    return RunKinematics(
-        trace, joints.q_reference, nowhere, nowhere, np.full(6, math.nan), math.nan
+    reference = forward(model, joints.q_reference[known]) @ T_tool_tcp
+    found.p_tcp_reference[known] = _in_base_link(reference)
+    return replace(
+        found,
+        T_base_tcp=forward(model, joints.q) @ T_tool_tcp,
+        max_velocity=numbers(arm, 'max_velocity', (6,)),
+        max_speed=float(numbers(arm, 'max_speed', ())),
     )
 
 
@@ -119,9 +148,9 @@ def _in_base_link(T_base_tcp: Array) -> Array:
     return np.asarray((T_BASE_LINK_BASE @ T_base_tcp)[:, :3, 3])
 
 
-def _to_segment(p: Array, a: Array, b: Array) -> Array:
-    """Return the distance (n,) of points from segments, all (n, 3)."""
+def distance_to_segment(p: Array, a: Array, b: Array) -> Array:
+    """Return the distance (n,) of points (n, 3) from segments from a to b, (..., 3)."""
     segment = b - a
-    length = np.maximum((segment * segment).sum(axis=1), 1e-18)
+    length = np.maximum((segment * segment).sum(axis=-1), 1e-18)
     share = np.clip(((p - a) * segment).sum(axis=1) / length, 0.0, 1.0)
     return np.asarray(np.linalg.norm(p - a - share[:, None] * segment, axis=1))

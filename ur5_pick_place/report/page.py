@@ -12,7 +12,7 @@ import numpy as np
 
 from ur5_pick_place.errors import MissingPackage
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.report.motion import RunKinematics
+from ur5_pick_place.report.motion import Motion
 from ur5_pick_place.report.plots import plots
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.time_shares import FLOOR, SHARES
@@ -77,7 +77,7 @@ def page(
     return text
 
 
-def _section(run: Run, motion: RunKinematics | None) -> dict[str, Any]:
+def _section(run: Run, motion: Motion | None) -> dict[str, Any]:
     stages, cycle = run['stages'], run['cycle_time_s']
     begin = min((s['begin_s'] for s in stages), default=0.0)
     span = max((s['begin_s'] + s['duration_s'] for s in stages), default=1.0) - begin
@@ -104,7 +104,7 @@ def _section(run: Run, motion: RunKinematics | None) -> dict[str, Any]:
 # -- key values --------------------------------------------------------------------------------
 
 
-def _facts(run: Run, motion: RunKinematics | None) -> Iterator[tuple[str, str]]:
+def _facts(run: Run, motion: Motion | None) -> Iterator[tuple[str, str]]:
     if 'placement_error_m' in run:
         yield 'placement error', error_text(run, 'placement')
         yield 'placement error without grip offset (caused by the arm)', error_text(run, 'in_hand')
@@ -121,13 +121,13 @@ def _facts(run: Run, motion: RunKinematics | None) -> Iterator[tuple[str, str]]:
     yield 'max path deviation of the TCP', _farthest(motion)
 
 
-def _fastest(motion: RunKinematics) -> str:
-    peaks = np.abs(motion.trace.qd).max(axis=0)
+def _fastest(motion: Motion) -> str:
+    peaks = np.abs(motion.qd).max(axis=0)
     j = int((peaks / motion.max_velocity).argmax())
     return f'{JOINT_NAMES[j]}: {peaks[j]:.2f} of {motion.max_velocity[j]:.2f} rad/s'
 
 
-def _farthest(motion: RunKinematics) -> str:
+def _farthest(motion: Motion) -> str:
     known = motion.deviation[np.isfinite(motion.deviation)]
     return f'{1e3 * known.max():.2f} mm' if known.size else 'unknown'
 

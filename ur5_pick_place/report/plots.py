@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.report.motion import RunKinematics
+from ur5_pick_place.report.motion import Motion
 from ur5_pick_place.task import events
 
 Run = Mapping[str, Any]
@@ -29,7 +29,7 @@ class Plot:
     figure: Figure
 
 
-def plots(run: Run, motion: RunKinematics) -> Iterator[Plot]:
+def plots(run: Run, motion: Motion) -> Iterator[Plot]:
     """
     Yield the plots of a run.
 
@@ -76,11 +76,11 @@ def plots(run: Run, motion: RunKinematics) -> Iterator[Plot]:
 
 
 def _over_time(
-    run: Run, motion: RunKinematics, draws: tuple[Callable[[Axes, RunKinematics], None], ...]
+    run: Run, motion: Motion, draws: tuple[Callable[[Axes, Motion], None], ...]
 ) -> Figure:
     """Draw curves below each other, with bands for stages and lines for remarks."""
     figure = Figure(figsize=(10, 0.6 + 2.9 * len(draws)), layout='constrained')
-    t = motion.trace.t
+    t = motion.t
     for i, (axes, draw) in enumerate(
         zip(figure.subplots(len(draws), sharex=True, squeeze=False)[:, 0], draws, strict=True)
     ):
@@ -117,19 +117,19 @@ def _mark_stages(axes: Axes, run: Run, is_labelled: bool) -> None:
             )
 
 
-def _draw_positions(axes: Axes, motion: RunKinematics) -> None:
+def _draw_positions(axes: Axes, motion: Motion) -> None:
     for j, name in enumerate(JOINT_NAMES):
-        for q, width, alpha in ((motion.q_reference, 4.0, 0.3), (motion.trace.q, 1.2, 1.0)):
-            label = joint_title(name) if q is motion.trace.q else None
+        for q, width, alpha in ((motion.q_reference, 4.0, 0.3), (motion.q, 1.2, 1.0)):
+            label = joint_title(name) if q is motion.q else None
             axes.plot(
-                motion.trace.t, np.degrees(q[:, j]), f'C{j}', lw=width, alpha=alpha, label=label
+                motion.t, np.degrees(q[:, j]), f'C{j}', lw=width, alpha=alpha, label=label
             )
     axes.set_ylabel('position [deg]')
 
 
-def _draw_velocities(axes: Axes, motion: RunKinematics) -> None:
+def _draw_velocities(axes: Axes, motion: Motion) -> None:
     for j, name in enumerate(JOINT_NAMES):
-        axes.plot(motion.trace.t, motion.trace.qd[:, j], lw=1.2, label=joint_title(name))
+        axes.plot(motion.t, motion.qd[:, j], lw=1.2, label=joint_title(name))
     for i, limit in enumerate(np.unique(motion.max_velocity[np.isfinite(motion.max_velocity)])):
         for sign in (1, -1):
             label = 'limit' if not i and sign > 0 else None
@@ -137,26 +137,26 @@ def _draw_velocities(axes: Axes, motion: RunKinematics) -> None:
     axes.set_ylabel('speed [rad/s]')
 
 
-def _draw_tcp_speed(axes: Axes, motion: RunKinematics) -> None:
-    axes.plot(motion.trace.t, motion.trace.tcp_speed, _MEASURED, lw=1.2, label='TCP')
+def _draw_tcp_speed(axes: Axes, motion: Motion) -> None:
+    axes.plot(motion.t, motion.tcp_speed, _MEASURED, lw=1.2, label='TCP')
     axes.axhline(motion.max_speed, color=_LIMIT, lw=1, ls='--', label='limit')
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel('speed [m/s]')
 
 
-def _draw_error(axes: Axes, motion: RunKinematics) -> None:
+def _draw_error(axes: Axes, motion: Motion) -> None:
     for j, name in enumerate(JOINT_NAMES):
-        axes.plot(motion.trace.t, np.degrees(motion.error[:, j]), lw=1.2, label=joint_title(name))
+        axes.plot(motion.t, np.degrees(motion.error[:, j]), lw=1.2, label=joint_title(name))
     axes.set_ylabel('joint error [deg]')
 
 
-def _draw_deviation(axes: Axes, motion: RunKinematics) -> None:
-    axes.plot(motion.trace.t, 1e3 * motion.deviation, _MEASURED, lw=1.2)
+def _draw_deviation(axes: Axes, motion: Motion) -> None:
+    axes.plot(motion.t, 1e3 * motion.deviation, _MEASURED, lw=1.2)
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel('path deviation [mm]')
 
 
-def _in_space(run: Run, motion: RunKinematics) -> Figure:
+def _in_space(run: Run, motion: Motion) -> Figure:
     figure = Figure(figsize=(10, 4.8), layout='constrained')
     space = figure.add_subplot(1, 2, 1, projection='3d')
     above = figure.add_subplot(1, 2, 2)
@@ -179,7 +179,7 @@ def _in_space(run: Run, motion: RunKinematics) -> Figure:
     return figure
 
 
-def _mark_places(axes: Axes, run: Run, motion: RunKinematics, dimensions: int) -> None:
+def _mark_places(axes: Axes, run: Run, motion: Motion, dimensions: int) -> None:
     """Mark begin and end of the recording, and start and target of the cube."""
     for label, p, marker, size in (
         ('begin', motion.p_tcp[0], 'o', 9),

@@ -11,12 +11,7 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.report.evaluation import evaluate
 from ur5_pick_place.report.events import RUN, Event, story, valid_events
-from ur5_pick_place.report.motion import (
-    RecordedJoints,
-    RunKinematics,
-    motion_of,
-    motion_of_unknown_arm,
-)
+from ur5_pick_place.report.motion import Motion, RecordedJoints, motion_of
 from ur5_pick_place.report.recording import Recording
 from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.topics import RobotTopics, joints_of, robot_topics, samples_of
@@ -35,7 +30,7 @@ class RecordedRun:
     # as `evaluate` returns it; `outcome` replaces what is known of a demo alone
     result: dict[str, Any]
     story: dict[str, Any]  # stages, remarks and planned motions, see `events.story`
-    motion: RunKinematics | None = None  # none without joints
+    motion: Motion | None = None  # none without joints
     events: Sequence[Event] = field(default=())  # of the whole run, its preparation included
     samples: Samples | None = None  # of a demo
 
@@ -116,11 +111,11 @@ def _segments(topics: RobotTopics) -> list[tuple[int, int]]:
     return [(a, b - 1) for a, b in zip(cuts, [*cuts[1:], 2**63], strict=True)]
 
 
-def _motion(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
+def _motion(joints: RecordedJoints, arm: Any) -> Motion | None:
     try:
         return motion_of(joints, arm)
     except InvalidInput:
-        return motion_of_unknown_arm(joints)
+        return motion_of(joints, None)
 
 
 def _planner_stops(
@@ -146,12 +141,12 @@ def _clock(topics: RobotTopics) -> list[tuple[int, float]]:
 
 
 def _run(
-    name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: RunKinematics | None
+    name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: Motion | None
 ) -> RecordedRun:
     what = story(events)
     speed = None
     if motion is not None and motion.has_tcp:
-        speed = round(float(motion.trace.tcp_speed.max()), _DIGITS)
+        speed = round(float(motion.tcp_speed.max()), _DIGITS)
     reasons = [e['reason'] for e in events if e['event'] == STOPPED]
     reasons += [stop['text'] for stop in stops]
     cycles, cycle = sum(event['event'] == CYCLE_DONE for event in events), _cycle_time(events)

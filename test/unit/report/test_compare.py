@@ -3,6 +3,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,10 +16,9 @@ from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.recorded_run import arm_of
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.report.motion import RecordedJoints, motion_of
+from ur5_pick_place.report.motion import Motion, RecordedJoints, motion_of
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.samples import Samples
-from ur5_pick_place.report.trace import Trace
 
 DURATION = 2.0
 
@@ -35,7 +35,8 @@ def bow(height: float = 0.0, name: str = 'lift') -> MeasuredMove:
     T[:, 1, 3] = height * np.sin(phase)
     T_goal = np.eye(4)
     T_goal[0, 3] = 0.2
-    return MeasuredMove(name, Trace(t, q, qd, T), T_goal, 7)
+    trace = Motion(t, q, qd, q, T, T[:, :3, 3], np.ones(6), 1.0)
+    return MeasuredMove(name, trace, T_goal, 7)
 
 
 def test_the_figures_of_a_motion_made_by_hand_are_those_of_its_formulas():
@@ -64,12 +65,13 @@ def test_the_error_reached_is_that_of_the_last_pose():
     T_goal = move.T_goal.copy()
     T_goal[:3, :3] = [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]
     T_goal[2, 3] = 0.002
-    assert move.trace.error(T_goal) == pytest.approx((0.002, math.pi / 2))
+    assert replace(move, T_goal=T_goal).error == pytest.approx((0.002, math.pi / 2))
 
 
 def test_beyond_the_end_of_the_line_counts_as_off_the_line():
     move = bow()
-    assert move.trace.away_from_line(np.array([0.19, 0.0, 0.0]))[-1] == pytest.approx(0.01)
+    move.T_goal[0, 3] = 0.19
+    assert move.deviation[-1] == pytest.approx(0.01)
 
 
 def test_only_moves_that_are_straight_for_all_methods_are_compared():

@@ -200,7 +200,7 @@ def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
         file.finish()
     found = report.read_report(tmp_path / 'twice.mcap')
     assert [run.result['method'] for run in found.runs] == ['recording', 'recording 2']
-    assert all(run.motion.trace.t.size == JOINTS.t.size for run in found.runs)
+    assert all(run.motion.t.size == JOINTS.t.size for run in found.runs)
 
 
 def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> None:

@@ -16,7 +16,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report.events import story
-from ur5_pick_place.report.motion import RecordedJoints, RunKinematics, motion_of
+from ur5_pick_place.report.motion import Motion, RecordedJoints, motion_of
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.task.statistics import Tally, save_statistics
 
@@ -75,7 +75,7 @@ ARM = {
 FAILED = {'method': 'gradient', 'success': False, 'reason': 'the part was lost', **NOTHING}
 
 
-def run_of(result: dict, events: list[dict], motion: RunKinematics | None = None) -> RecordedRun:
+def run_of(result: dict, events: list[dict], motion: Motion | None = None) -> RecordedRun:
     return RecordedRun(result, story(events), motion, events)
 
 
@@ -273,7 +273,7 @@ def test_a_page_without_joints_and_without_a_stage_says_so(tmp_path):
 @pytest.mark.parametrize(
     ('arm', 'words'),
     [
-        (None, 'must have "arm"'),
+        ({}, 'must have "arm"'),
         ({**ARM, 'ur_type': '/etc/passwd'}, 'must have "arm"'),
         ({**ARM, 'max_speed': None}, 'max_speed = None: must be a finite number'),
         ({**ARM, 'max_velocity': [1, 2]}, 'max_velocity = [1, 2]: must be 6 finite numbers'),
