@@ -50,7 +50,7 @@ class ServoLag:
 
     def update(self, reference: Reference, q: Array) -> None:
         """Update the estimate with joints (6,) [rad] measured at the reference's time."""
-        qd = reference.qd_at(reference.time - self.seconds / 2)  # in the middle of the gap
+        qd = reference.motion_at(reference.time - self.seconds / 2)[1]  # in the middle of the gap
         if qd @ qd > _SLOW:
             gap = reference.q - q
             self._gap_times_speed = _MEMORY * self._gap_times_speed + float(gap @ qd)
@@ -114,8 +114,9 @@ class ClosedLoop(StreamedLoop):
 
     def _extend(self, reference: Reference, q: Array) -> None:
         if reference.time >= self._desired_until:
+            followed = reference.motion_at(reference.time - self._lag.seconds)[0]
             self._desired_velocity = self._follower.desired_velocity(
-                reference.tail.q + q - reference.q_at(reference.time - self._lag.seconds)
+                reference.tail.q + q - followed
             )
             self._desired_until = reference.time + self._settings.loop_hold
         # A part pressed on the table keeps the arm a little off: correcting that would never end.

@@ -12,8 +12,8 @@ follows exactly: limits kept here are kept there.
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -102,19 +102,16 @@ class State:
         return bool(max(map(abs, self.qd.tolist() + self.qdd.tolist())) < _STILL)
 
 
-@dataclass(frozen=True)
 class Change:
     """A change of velocity: from `start` to `velocity` (6,) [rad/s] in whole `cycles`."""
 
-    start: State
-    velocity: Array
-    cycles: int
+    __slots__ = ('_basis', 'cycles', 'velocity')
 
-    @cached_property
-    def _basis(self) -> Array:
-        return np.concatenate([self.start.motion, self.velocity[None]])
+    def __init__(self, start: State, velocity: Array, cycles: int) -> None:
+        self.velocity, self.cycles = velocity, cycles
+        self._basis: Array = np.array([start.q, start.qd, start.qdd, velocity])
 
-    @cached_property
+    @property
     def end(self) -> State:
         """The first state at the new velocity."""
         return self.at(self.cycles)
@@ -204,7 +201,7 @@ class Reference:
         if surplus > 0:
             del self._states[:surplus]
             self._first += surplus
-        self.q = self.q_at(self.time)
+        self.q = self.motion_at(self.time)[0]
 
     @property
     def tail(self) -> State:
@@ -231,16 +228,12 @@ class Reference:
         now = int(self.time / CYCLE + 1e-6)
         return all(state.is_still for state in self._states[max(0, now - self._first) :])
 
-    def q_at(self, time: float) -> Array:
-        """Return the joints (6,) [rad] at a scaled time [s] within the kept history."""
+    def motion_at(self, time: float) -> Array:
+        """Return q, qd and qdd (3, 6) at a scaled time [s] within the kept history."""
         x = min(max(time / CYCLE - self._first, 0.0), len(self._states) - 1.0)
         i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
-        a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
-        return np.asarray(a.q + (x - i) * (b.q - a.q))
-
-    def qd_at(self, time: float) -> Array:
-        """Return the joint velocity (6,) [rad/s] at a scaled time within the kept history."""
-        return (self.q_at(time + CYCLE / 2) - self.q_at(time - CYCLE / 2)) / CYCLE
+        a, b = self._states[i].motion, self._states[min(i + 1, len(self._states) - 1)].motion
+        return np.asarray(a + (x - i) * (b - a))
 
     def propose(self, velocity: Array) -> tuple[State, Change]:
         """Return the next state towards `velocity` (6,) [rad/s], and the ramp after it."""

@@ -169,12 +169,12 @@ class CollisionModel:
         tests, wide = self._tests()
         if len(q) == 1:
             return None if tests.is_free(q[0]) else 0.0
-        change = np.abs(np.diff(q, axis=0)) @ self._geometry.pair_levers.T
+        change = np.abs(q[1:] - q[:-1]) @ self._geometry.pair_levers.T
         largest = change.max(axis=0)
         last = math.ceil(math.log2(max(float(largest.max()) / (2.0 * RESOLUTION), 1.0)))
         # Steps begin at the level of halving at which they are about as long as the longest ones.
-        ratio = np.maximum((change / np.maximum(largest, 1e-12)).max(axis=1), 2.0**-last)
-        level_of = (-np.log2(ratio)).astype(int).tolist()
+        ratios = (change / np.maximum(largest, 1e-12)).max(axis=1).tolist()
+        level_of = [int(-math.log2(max(ratio, 2.0**-last))) for ratio in ratios]
         first, clear, steps = float(len(q)), set[float](), list[tuple[float, float]]()
         for level in range(last + 1):
             steps += [(float(i), i + 1.0) for i, begin in enumerate(level_of) if begin == level]

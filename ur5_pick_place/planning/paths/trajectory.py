@@ -49,11 +49,16 @@ class Trajectory:
         t.setflags(write=False)
         block.setflags(write=False)
         for name, of in zip(('t', 'q', 'qd', 'qdd'), (t, *block), strict=True):
-            if not np.isfinite(of).all():
-                where = tuple(int(i) for i in np.argwhere(~np.isfinite(of))[0])
-                raise InvalidInput(f'trajectory {name}{list(where)} = {of[where]}: not finite')
             object.__setattr__(self, name, of)
+        if not (np.isfinite(t).all() and np.isfinite(block).all()):
+            self._refuse_not_finite()
         self._check_times()
+
+    def _refuse_not_finite(self) -> None:
+        for name in ('t', 'q', 'qd', 'qdd'):
+            of = getattr(self, name)
+            for where in np.argwhere(~np.isfinite(of)).tolist():
+                raise InvalidInput(f'trajectory {name}{where} = {of[tuple(where)]}: not finite')
 
     def _check_times(self) -> None:
         if self.t[0] != 0.0:
