@@ -4,7 +4,6 @@
 import importlib.util
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -28,30 +27,21 @@ OURS = ['ik_service', 'trajectory_planner', 'pick_place']
 
 
 @pytest.mark.parametrize('robot', ROBOTS)
-def test_only_the_simulated_robot_is_a_node_of_ours(robot):
-    names = [spec.executable for spec in node_list(robot, CONFIG)]
-    assert names == (['sim_driver', *OURS] if robot == 'sim' else OURS)
-
-
-@pytest.mark.parametrize('robot', ROBOTS)
-def test_every_parameter_file_exists_and_speaks_to_every_namespace(robot):
-    for spec in node_list(robot, CONFIG):
+def test_each_robot_has_its_nodes_files_and_time(robot):
+    specs = node_list(robot, CONFIG, record=True)
+    names = [spec.executable for spec in specs]
+    assert names == [*(['sim_driver'] if robot == 'sim' else []), *OURS, 'recorder']
+    assert [spec.executable for spec in node_list(robot, CONFIG)] == names[:-1]
+    for spec in specs:
         for file in spec.parameter_files:
             assert set(yaml.safe_load(file.read_text())) == {'/**'}
-
-
-@pytest.mark.parametrize('robot', ROBOTS)
-def test_the_recorder_is_added_on_request(robot):
-    names = [spec.executable for spec in node_list(robot, CONFIG, record=True)]
-    assert names[-1] == 'recorder' and 'recorder' not in names[:-1]
+        if spec.executable in OURS:
+            assert spec.parameters['use_sim_time'] == (robot == 'sim')
 
 
 def test_no_two_robots_share_a_file_of_poses():
-    files = [
-        yaml.safe_load((CONFIG / f'robot_{robot}.yaml').read_text())['/**']['ros__parameters']
-        for robot in ROBOTS
-    ]
-    assert len({file['poses_file'] for file in files}) == len(ROBOTS)
+    files = {read_parameters(CONFIG / f'robot_{robot}.yaml')['poses_file'] for robot in ROBOTS}
+    assert len(files) == len(ROBOTS)
 
 
 def place_files(**options) -> set[str]:
@@ -89,13 +79,6 @@ def test_parameters_of_other_nodes_in_the_users_file_are_not_ours(tmp_path):
     node_list('sim', CONFIG, params_file=str(own))
 
 
-def test_simulated_time_is_for_the_simulated_cell_alone():
-    for robot in ROBOTS:
-        for spec in node_list(robot, CONFIG):
-            if spec.executable != 'sim_driver':
-                assert spec.parameters['use_sim_time'] == (robot == 'sim')
-
-
 def test_the_simulated_cell_has_the_scene_file_of_the_planner():
     for gripper, name in (('digital', 'scene_sim.yaml'), ('vacuum', 'scene_vacuum.yaml')):
         for spec in node_list('sim', CONFIG, gripper=gripper):
@@ -111,24 +94,14 @@ def test_the_users_parameters_are_read_last(folder):
         assert spec.parameter_files[-1] == Path(f'{folder}/cell.yaml')
 
 
-def test_cell_and_clients_agree_on_controller_and_prefix():
-    specs = node_list('sim', CONFIG, controller='joint_trajectory_controller', tf_prefix='a_')
-    assert {spec.parameters['controller'] for spec in specs} == {'joint_trajectory_controller'}
-    assert {spec.parameters['tf_prefix'] for spec in specs} == {'a_'}
-
-
-def test_a_namespace_takes_the_absolute_names_along():
+def test_a_node_has_namespace_and_names_on_its_command_line():
     words = node_list('sim', CONFIG, namespace='/cell2/')[0].arguments()
     assert '__ns:=/cell2' in words
     for name in ('tf', 'tf_static', 'clock', 'diagnostics'):
         assert f'/{name}:={name}' in words
-
-
-def test_strings_on_the_command_line_stay_strings():
-    words = node_list('sim', CONFIG, tf_prefix='', controller='on')[1].arguments()
-    assert 'tf_prefix:=""' in words
-    assert 'controller:="on"' in words
-    assert 'use_sim_time:=true' in words
+    for spec in node_list('sim', CONFIG, tf_prefix='', controller='on'):
+        words = spec.arguments()
+        assert 'tf_prefix:=""' in words and 'controller:="on"' in words, 'text stays text'
 
 
 @pytest.mark.parametrize(
@@ -167,7 +140,7 @@ def test_discovery_is_limited_to_this_machine_on_every_distribution(monkeypatch)
     assert discovery('SUBNET')['ROS_LOCALHOST_ONLY'] == '0'
 
 
-# ---- the launch file
+# ---- the launch file: with a ROS 2 installation
 
 
 @pytest.fixture
@@ -197,121 +170,103 @@ def launched(monkeypatch):
 def nodes_in(actions):
     from launch_ros.actions import Node
 
-    return [action for action in actions if isinstance(action, Node)]
+    return [action.node_executable for action in actions if isinstance(action, Node)]
 
 
 def driver_arguments(actions, context):
-    """Return what the driver's launch file is given."""
-    from launch.actions import GroupAction, IncludeLaunchDescription
+    """Return what the driver's launch file is given, none of it by our configurations."""
+    from launch.actions import IncludeLaunchDescription
     from launch.utilities import normalize_to_list_of_substitutions as normalised
     from launch.utilities import perform_substitutions
 
-    (group,) = [action for action in actions if isinstance(action, GroupAction)]
-    (include,) = [
-        action for action in group.get_sub_entities()
-        if isinstance(action, IncludeLaunchDescription)
-    ]
-    return {
-        name: perform_substitutions(context, normalised(value))
-        for name, value in include.launch_arguments
-    }
-
-
-def test_the_cell_is_launched_without_any_driver(launched):
-    actions, _ = launched()
-    assert [node.node_executable for node in nodes_in(actions)] == [
-        'sim_driver', *OURS, 'recorder'
-    ]
-    assert len(actions) == 5
-    actions, _ = launched(record='false')
-    assert [node.node_executable for node in nodes_in(actions)] == ['sim_driver', *OURS]
-
-
-def test_rviz_brings_the_robots_description_along(launched):
-    actions, _ = launched(rviz='true')
-    added = [node.node_executable for node in nodes_in(actions)][5:]
-    assert added == ['robot_state_publisher', 'rviz2']
-
-
-def test_mock_hardware_is_asked_for_by_the_distributions_name(launched, monkeypatch):
-    for name, argument in (('humble', 'use_fake_hardware'), ('jazzy', 'use_mock_hardware')):
-        monkeypatch.setenv('ROS_DISTRO', name)
-        given = driver_arguments(*launched(robot='mock'))
-        assert given[argument] == 'true'
-        assert given['robot_ip'] == '0.0.0.0'
-        assert given['launch_rviz'] == 'false'
-
-
-def test_the_driver_starts_the_controller_that_our_nodes_use(launched):
-    given = driver_arguments(*launched(robot='ursim', controller='joint_trajectory_controller'))
-    assert given['initial_joint_controller'] == 'joint_trajectory_controller'
-    assert given['robot_ip'] == '192.168.56.101'
-    assert given['use_mock_hardware'] == 'false'
-
-
-def test_a_calibration_reaches_the_driver_and_its_absence_leaves_the_drivers_default(launched):
-    real = {'robot': 'real', 'robot_ip': '10.0.0.2'}
-    assert 'kinematics_params_file' not in driver_arguments(*launched(**real))
-    given = driver_arguments(*launched(**real, kinematics_params_file='/c.yaml'))
-    assert given['kinematics_params_file'] == '/c.yaml'
-
-
-def test_our_empty_arguments_do_not_leak_into_the_driver(launched):
-    actions, context = launched(robot='mock')
     for entity in actions[-1].get_sub_entities():
-        if type(entity).__name__ == 'IncludeLaunchDescription':
+        if isinstance(entity, IncludeLaunchDescription):
             break
         entity.visit(context)
     assert 'kinematics_params_file' not in context.launch_configurations
+    return {
+        name: perform_substitutions(context, normalised(value))
+        for name, value in entity.launch_arguments
+    }
 
 
-def test_a_real_robot_needs_an_address(launched):
-    with pytest.raises(InvalidInput, match='robot_ip is missing'):
-        launched(robot='real')
+@pytest.mark.parametrize(
+    ('arguments', 'added'),
+    [
+        ({}, ['sim_driver', *OURS, 'recorder']),
+        ({'record': 'false'}, ['sim_driver', *OURS]),
+        (
+            {'rviz': 'true'},
+            ['sim_driver', *OURS, 'recorder', 'robot_state_publisher', 'rviz2'],
+        ),
+        ({'robot': 'real', 'driver': 'false'}, [*OURS, 'recorder']),
+    ],
+)
+def test_the_nodes_are_launched_that_the_arguments_ask_for(launched, arguments, added):
+    actions, _ = launched(**arguments)
+    assert nodes_in(actions) == added and len(actions) == len(added) + ('rviz' in arguments)
 
 
-def test_a_namespace_for_the_driver_is_refused(launched):
-    with pytest.raises(InvalidInput, match='expects /controller_manager'):
-        launched(robot='mock', namespace='left')
+@pytest.mark.parametrize(
+    ('distribution', 'arguments', 'given'),
+    [
+        ('humble', {'robot': 'mock'}, {'use_fake_hardware': 'true', 'robot_ip': '0.0.0.0'}),
+        ('jazzy', {'robot': 'mock'}, {'use_mock_hardware': 'true', 'launch_rviz': 'false'}),
+        (
+            'jazzy',
+            {'robot': 'ursim', 'controller': 'joint_trajectory_controller'},
+            {
+                'initial_joint_controller': 'joint_trajectory_controller',
+                'robot_ip': '192.168.56.101',
+                'use_mock_hardware': 'false',
+            },
+        ),
+        (
+            'jazzy',
+            {'robot': 'real', 'robot_ip': '10.0.0.2', 'kinematics_params_file': '/c.yaml'},
+            {'kinematics_params_file': '/c.yaml', 'robot_ip': '10.0.0.2'},
+        ),
+    ],
+)
+def test_the_driver_is_given_what_it_needs(launched, monkeypatch, distribution, arguments, given):
+    monkeypatch.setenv('ROS_DISTRO', distribution)
+    found = driver_arguments(*launched(**arguments))
+    assert found.items() >= given.items()
+    assert ('kinematics_params_file' in found) == ('kinematics_params_file' in arguments)
 
 
-def test_a_driver_that_runs_already_is_left_alone(launched):
-    actions, _ = launched(robot='real', driver='false')
-    assert actions == nodes_in(actions)
-    assert [node.node_executable for node in actions] == [*OURS, 'recorder']
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        ({'robot': 'real'}, 'robot_ip is missing'),
+        ({'robot': 'mock', 'namespace': 'left'}, 'expects /controller_manager'),
+        ({'robot_ip': '10.0.0.2'}, '^robot_ip:=10.0.0.2: only for the UR driver'),
+        ({'driver': 'false'}, '^driver:=false: only for'),
+        ({'robot': 'mock', 'ur_type': 'ur6'}, "ur_type = 'ur6': must be one of ur3, "),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(launched, arguments, words):
+    with pytest.raises(InvalidInput, match=words):
+        launched(**arguments)
 
 
-def test_an_argument_for_the_driver_is_refused_by_name_without_one(launched):
-    with pytest.raises(InvalidInput, match='^robot_ip:=10.0.0.2: only for the UR driver'):
-        launched(robot_ip='10.0.0.2')
-    with pytest.raises(InvalidInput, match='^headless_mode:=true, driver:=false: only for'):
-        launched(headless_mode='true', driver='false')
-
-
-def test_a_calibration_of_another_type_is_refused(launched, tmp_path):
-    path = str(write(tmp_path / 'my_ur5.yaml', SHIPPED))
-    given = {'robot': 'real', 'driver': 'false', 'kinematics_params_file': path}
-    actions, context = launched(**given)
-    assert not actions[0].visit(context)
-    actions, context = launched(**given, ur_type='ur5e')
-    wanted = 'belongs to a ur5, but ur_type = ur5e: add ur_type:=ur5'
-    with pytest.raises(InvalidInput, match=wanted):
-        actions[0].visit(context)
-
-
-# ---- what is needed is there before anything starts
-
-
-@pytest.mark.parametrize('robot', ['mock', 'ursim', 'real'])
-def test_without_the_drivers_package_nothing_starts(launched, robot):
-    actions, context = launched(robot=robot, robot_ip='10.0.0.2')
-    with pytest.raises(InvalidInput, match='(?s)ur_robot_driver.*nothing was started'):
-        actions[0].visit(context)
-
-
-def test_rviz_and_the_robots_description_are_looked_for_too(launched):
-    actions, context = launched(rviz='true')
-    with pytest.raises(InvalidInput, match='ur_description .*rviz2 .*xacro'):
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        ({'robot': 'mock'}, '(?s)ur_robot_driver.*nothing was started'),
+        ({'rviz': 'true'}, 'ur_description .*rviz2 .*xacro'),
+        ({'params_file': '/nowhere.yaml'}, '/nowhere.yaml cannot be read'),
+        (
+            {'robot': 'real', 'driver': 'false', 'ur_type': 'ur5e', 'kinematics_params_file': ''},
+            'belongs to a ur5, but ur_type = ur5e: add ur_type:=ur5',
+        ),
+    ],
+)
+def test_what_is_missing_is_named_before_anything_starts(launched, tmp_path, arguments, words):
+    if 'kinematics_params_file' in arguments:
+        arguments['kinematics_params_file'] = str(write(tmp_path / 'my_ur5.yaml', SHIPPED))
+    actions, context = launched(**arguments)
+    with pytest.raises(InvalidInput, match=words):
         actions[0].visit(context)
 
 
@@ -327,80 +282,32 @@ def test_with_everything_installed_the_nodes_start(launched, monkeypatch, tmp_pa
     assert not actions[0].visit(context)
 
 
-@pytest.mark.parametrize('argument', ['params_file', 'kinematics_params_file'])
-def test_a_file_that_cannot_be_read_is_named_before_anything_starts(launched, argument):
-    arguments = {'robot': 'sim', argument: '/nowhere.yaml'}
-    if argument == 'kinematics_params_file':
-        arguments = {**arguments, 'robot': 'real', 'robot_ip': '10.0.0.2'}
-    actions, context = launched(**arguments)
-    with pytest.raises(InvalidInput, match='/nowhere.yaml cannot be read'):
-        actions[0].visit(context)
-
-
-def test_a_robot_type_that_nobody_knows_is_refused(launched):
-    with pytest.raises(InvalidInput, match="ur_type = 'ur6': must be one of ur3, "):
-        launched(robot='mock', ur_type='ur6')
-
-
-LAUNCH = """
-import sys
-from launch import LaunchDescription, LaunchService
-from launch.actions import IncludeLaunchDescription
-from launch.launch_description_sources import PythonLaunchDescriptionSource
-path, *arguments = sys.argv[1:]
-include = IncludeLaunchDescription(
-    PythonLaunchDescriptionSource(path),
-    launch_arguments=[argument.split(':=') for argument in arguments],
-)
-service = LaunchService()
-service.include_launch_description(LaunchDescription([include]))
-sys.exit(service.run())
-"""
-
-
-def launch_in_a_process(domain, *arguments):
-    environment = {**os.environ, 'ROS_DOMAIN_ID': str(domain), 'ROS_LOG_DIR': '/tmp'}
-    command = [sys.executable, '-c', LAUNCH, str(LAUNCH_FILE), *arguments]
-    return subprocess.Popen(command, cwd='/', env=environment, stderr=subprocess.STDOUT,
-                            stdout=subprocess.PIPE, text=True)
-
-
 def nodes_of(domain):
-    """Return the ids of our nodes' processes in a DDS domain, by command line."""
-    found = {}
+    """Return the processes of our nodes in a DDS domain."""
+    found = []
     for folder in Path('/proc').glob('[0-9]*'):
         try:
             if f'ROS_DOMAIN_ID={domain}\0' in (folder / 'environ').read_text():
-                found[int(folder.name)] = (folder / 'cmdline').read_text()
+                found.append((folder / 'cmdline').read_text())
         except (OSError, UnicodeDecodeError):
             continue
-    return {pid: line for pid, line in found.items() if any(f'/{n}\0' in line for n in OURS)}
+    return [line for line in found if any(f'/{name}\0' in line for name in OURS)]
 
 
-def gone(domain, seconds):
-    deadline = time.monotonic() + seconds
-    while nodes_of(domain) and time.monotonic() < deadline:
+def until(condition, seconds):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
         time.sleep(0.05)
-    return not nodes_of(domain)
 
 
 @pytest.mark.nodes
-def test_a_launch_that_fails_leaves_no_node_behind(launched, ros_domain):
-    service = launch_in_a_process(ros_domain, 'robot:=mock')
-    output, _ = service.communicate(timeout=60.0)
-    assert service.returncode == 1
-    assert 'ur_robot_driver' in output
-    assert not nodes_of(ros_domain)
-
-
-@pytest.mark.nodes
-def test_a_launch_that_is_killed_leaves_no_node_behind(launched, ros_domain):
-    service = launch_in_a_process(ros_domain)
-    deadline = time.monotonic() + 30.0
-    while len(nodes_of(ros_domain)) < len(OURS):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+@pytest.mark.usefixtures('launched')
+def test_a_launch_that_is_killed_leaves_no_node_behind(ros_domain):
+    environment = {**os.environ, 'ROS_DOMAIN_ID': str(ros_domain), 'ROS_LOG_DIR': '/tmp'}
+    service = subprocess.Popen(['ros2', 'launch', str(LAUNCH_FILE)], cwd='/', env=environment)
+    until(lambda: len(nodes_of(ros_domain)) >= len(OURS), 30.0)
     time.sleep(1.0)
     service.kill()
     service.wait()
-    assert gone(ros_domain, 5.0), nodes_of(ros_domain)
+    until(lambda: not nodes_of(ros_domain), 5.0)
