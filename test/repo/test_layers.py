@@ -97,15 +97,14 @@ def test_there_is_no_circle_of_imports():
     TopologicalSorter({m: o & SOURCES.keys() for m, o in IMPORTS.items()}).prepare()
 
 
-def test_kinematics_imports_numpy_alone():
-    used = {o.split('.')[0] for m in IMPORTS if part_of(m) == 'kinematics' for o in IMPORTS[m]}
-    assert used - {NAME, *sys.stdlib_module_names} == {'numpy'}
-
-
-def test_the_simulated_robot_has_figures_of_its_own():
-    used = {o for m in IMPORTS if part_of(m) == 'sim' for o in IMPORTS[m]}
-    ours = {other for other in used if part_of(other) == 'kinematics'}
-    assert ours == {f'{NAME}.kinematics.transforms'}
+def test_kinematics_and_the_simulated_robot_stand_on_their_own():
+    used = {part: set[str]() for part in ('kinematics', 'sim')}
+    for part, found in used.items():
+        found.update(*(IMPORTS[m] for m in IMPORTS if part_of(m) == part))
+    foreign = {o.split('.')[0] for o in used['kinematics']} - {NAME, *sys.stdlib_module_names}
+    assert foreign == {'numpy'}
+    ours = {other for other in used['sim'] if part_of(other) == 'kinematics'}
+    assert ours == {f'{NAME}.kinematics.transforms'}, 'the cell has figures of its own'
 
 
 IMPORT_ALL = """
@@ -138,26 +137,33 @@ def test_everything_below_the_nodes_loads_without_ros():
 def test_no_generic_of_rclpy_is_evaluated_as_older_distributions_have_none():
     """`Future[None]()` is a TypeError on Humble and Jazzy; quoted or local hints are not run."""
     found = []
-    for path in (REPO / NAME).rglob('*.py'):
-        nodes = list(ast.walk(ast.parse(path.read_text(encoding='utf-8'))))
-        theirs = {
-            alias.asname or alias.name
-            for node in nodes
-            if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('rclpy')
-            for alias in node.names
-        }
-        functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-        local = {
+    for module, file in SOURCES.items():
+        tree = ast.parse(file.read_text(encoding='utf-8'))
+        froms = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom)]
+        theirs = {a.name for n in froms if (n.module or '').startswith('rclpy') for a in n.names}
+        hints = {
             id(inner)
-            for function in functions
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
             for node in ast.walk(function)
             if isinstance(node, ast.AnnAssign)
             for inner in ast.walk(node.annotation)
         }
         found += [
-            f'{path.name}:{node.lineno}: {ast.unparse(node)}'
-            for node in nodes
-            if isinstance(node, ast.Subscript) and id(node) not in local
+            f'{module}:{node.lineno}: {ast.unparse(node)}'
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Subscript) and id(node) not in hints
             if isinstance(node.value, ast.Name) and node.value.id in theirs
         ]
     assert not found
+
+
+def test_a_function_is_read_on_one_screen():
+    long = [
+        f'{module}: {node.name}'
+        for module, file in SOURCES.items()
+        for node in ast.walk(ast.parse(file.read_text(encoding='utf-8')))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.end_lineno - node.lineno >= 60
+    ]
+    assert not long

@@ -8,20 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip('rclpy')
-
-import rclpy
 import tf2_ros
 from ament_index_python.packages import get_package_share_directory
 from control_msgs.action import FollowJointTrajectory
 from controller_manager_msgs.srv import SwitchController
-from geometry_msgs.msg import TransformStamped
 from moveit_msgs.msg import MoveItErrorCodes
-from rclpy.duration import Duration
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.qos import DurabilityPolicy, QoSProfile
-from tf2_msgs.msg import TFMessage
 from ur_dashboard_msgs.msg import ProgramState, RobotMode
 from ur_msgs.srv import SetIO
 
@@ -81,42 +72,33 @@ def test_a_constant_which_no_hash_covers_has_its_value(owner, name, value):
 # ---- the environment
 
 
-def in_a_bare_shell(code: str) -> str:
-    done = subprocess.run(
-        [VENV / 'bin/python', '-c', code], env={}, cwd='/', capture_output=True, text=True
-    )
+def in_a_shell(code: str, **variables: str) -> list[str]:
+    """Run code by the environment's Python with these variables alone; return its words."""
+    words = [VENV / 'bin/python', '-c', code]
+    done = subprocess.run(words, env=variables, cwd='/', capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return done.stdout.split()
 
 
 needs_venv = pytest.mark.skipif(Path(sys.prefix) != VENV, reason='not run from .venv')
 
 
-@needs_venv
-def test_everything_imports_with_nothing_sourced():
-    in_a_bare_shell(
-        'import rclpy, moveit_msgs.srv, control_msgs.action, ur_msgs.srv, tf2_ros, ur5_pick_place'
-    )
+NAMES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'ROS_DOMAIN_ID', 'ROS_AUTOMATIC_DISCOVERY_RANGE')
+SHOW = f'import os; print(*(os.environ.get(name) for name in {NAMES}))'
 
 
 @needs_venv
-def test_a_process_discovers_fast_and_on_this_machine_only():
-    names = ('FASTDDS_DEFAULT_PROFILES_FILE', 'ROS_AUTOMATIC_DISCOVERY_RANGE')
-    values = in_a_bare_shell(f'import os; print(*(os.environ[n] for n in {names}))').split()
-    assert values == [str(REPO / 'underlay/fastdds.xml'), 'LOCALHOST']
+def test_a_process_discovers_fast_and_on_this_machine_only_unless_the_user_says_otherwise():
+    profiles = str(REPO / 'underlay/fastdds.xml')
+    assert in_a_shell(SHOW) == [profiles, 'None', 'LOCALHOST']
+    own = {'ROS_DOMAIN_ID': '42', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET'}
+    assert in_a_shell(SHOW, **own) == [profiles, '42', 'SUBNET']
 
 
 @needs_venv
-def test_what_the_user_has_set_stays():
-    command = [VENV / 'bin/python', '-c', 'import os; print(os.environ["ROS_DOMAIN_ID"], '
-               'os.environ["ROS_AUTOMATIC_DISCOVERY_RANGE"])']
-    env = {**os.environ, 'ROS_DOMAIN_ID': '42', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET'}
-    assert subprocess.check_output(command, env=env, text=True).split() == ['42', 'SUBNET']
-
-
-@needs_venv
-def test_ament_finds_the_package_and_launch_its_programs():
-    share = in_a_bare_shell(
+def test_with_nothing_sourced_all_imports_and_ament_finds_the_package_and_its_programs():
+    (share,) = in_a_shell(
+        'import rclpy, moveit_msgs.srv, control_msgs.action, ur_msgs.srv, tf2_ros, ur5_pick_place;'
         'from ament_index_python import get_package_share_directory as g; '
         "print(g('ur5_pick_place'))"
     )
@@ -124,54 +106,3 @@ def test_ament_finds_the_package_and_launch_its_programs():
     for program in ('sim_driver', 'trajectory_planner', 'pick_place', 'ik_service'):
         assert os.access(VENV / 'lib/ur5_pick_place' / program, os.X_OK)
         assert os.access(VENV / 'bin' / program, os.X_OK)
-
-
-# ---- tf2_ros
-
-
-def stamped(parent, child, x):
-    message = TransformStamped()
-    message.header.frame_id, message.child_frame_id = parent, child
-    message.transform.translation.x = float(x)
-    return message
-
-
-@pytest.fixture
-def node(ros_domain):
-    rclpy.init(domain_id=ros_domain)
-    node = rclpy.create_node('underlay_test')
-    executor = SingleThreadedExecutor()
-    executor.add_node(node)
-    yield node
-    executor.shutdown()
-    node.destroy_node()
-    rclpy.shutdown()
-
-
-def spin_until(node, condition, timeout_sec=20.0):
-    clock = rclpy.clock.Clock(clock_type=rclpy.clock.ClockType.STEADY_TIME)
-    end = clock.now() + Duration(seconds=timeout_sec)
-    while not condition():
-        assert clock.now() < end, 'nothing arrived'
-        node.executor.spin_once(timeout_sec=0.05)
-
-
-def test_what_is_sent_arrives_and_what_is_static_also_later(node):
-    moving, fixed = tf2_ros.TransformBroadcaster(node), tf2_ros.StaticTransformBroadcaster(node)
-    fixed.sendTransform(stamped('world', 'base', 1))
-    fixed.sendTransform([stamped('tool', 'tcp', 2), stamped('world', 'base', 3)])
-    found = {}
-
-    def take(message):
-        found.update((t.child_frame_id, t.transform.translation.x) for t in message.transforms)
-
-    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    node.create_subscription(TFMessage, '/tf', take, 10)
-    node.create_subscription(TFMessage, '/tf_static', take, latched)
-
-    def arrived():
-        moving.sendTransform(stamped('base', 'tool', 4))
-        return len(found) == 3
-
-    spin_until(node, arrived)
-    assert found == {'base': 3.0, 'tcp': 2.0, 'tool': 4.0}
