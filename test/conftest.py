@@ -14,10 +14,18 @@ import pytest
 if TYPE_CHECKING:
     from planner_client import PlannerClient
 
-# Without ROS 2 or the page's library the tests that need them are left out.
-collect_ignore_glob = [] if find_spec('rclpy') else ['messages/*', 'nodes/*', 'system/*']
-if not find_spec('viser'):
-    collect_ignore_glob.append('*/test_cockpit*')
+# What a library is needed for is left out without it; repo/test_layers.py needs none.
+_NEEDS = {
+    'rclpy': (
+        *('messages/*', 'nodes/*', 'system/*', 'lab/*nodes*', 'lab/*dds*', 'repo/test_[!l]*'),
+        *('unit/report/*recordings*', 'unit/report/test_replay*', 'unit/report/*records*'),
+    ),
+    'viser': ('*/test_cockpit*',),
+    'pinocchio': ('repo/test_bench*',),
+}
+collect_ignore_glob = [
+    pattern for name, needing in _NEEDS.items() if not find_spec(name) for pattern in needing
+]
 
 # A shell starts a job in its background with Ctrl-C ignored, nohup one with SIGHUP ignored, and so
 # would be every process that a test starts to interrupt it.

@@ -6,8 +6,6 @@ import types
 import numpy as np
 import pytest
 
-pytest.importorskip('rclpy')
-
 from lab.cell_over_dds import NodesCell
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.kinematics import load_model

@@ -13,8 +13,6 @@ from contextlib import nullcontext
 import pace
 import pytest
 
-pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
-
 from lab.cell_over_dds import open_nodes
 from lab.fault_matrix import MUST_STOP, START, TARGET, Case
 from lab.in_process import open_in_process

@@ -8,9 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-pytest.importorskip('rclpy')
-
 import tf2_ros
 
 from ur5_pick_place.errors import InvalidInput

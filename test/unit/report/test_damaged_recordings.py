@@ -9,11 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-pytest.importorskip('mcap')
-pytest.importorskip('mcap_ros2')
-
 from recordings import ARM, EVENTS, demo_facts, nodding, reported, write_bag, write_recording
 
 from ur5_pick_place.report import command as report

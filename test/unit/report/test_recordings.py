@@ -9,11 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-pytest.importorskip('mcap')
-pytest.importorskip('mcap_ros2')
-
 from recordings import (
     ARM,
     CONTROLLER,

@@ -12,26 +12,23 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import rclpy
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import TransformStamped
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import serialize_message
+from recordings import BEGIN, nodding, write_foreign, write_recording
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Header, String
+from tf2_msgs.msg import TFMessage
+from visualization_msgs.msg import Marker, MarkerArray
 
-rclpy = pytest.importorskip('rclpy')
-pytest.importorskip('mcap_ros2')
-
-from builtin_interfaces.msg import Time  # noqa: E402
-from geometry_msgs.msg import TransformStamped  # noqa: E402
-from rclpy.context import Context  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
-from rclpy.serialization import serialize_message  # noqa: E402
-from recordings import BEGIN, nodding, write_foreign, write_recording  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import Header, String  # noqa: E402
-from tf2_msgs.msg import TFMessage  # noqa: E402
-from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
-
-from ur5_pick_place.report import command as report  # noqa: E402
-from ur5_pick_place.report.recording import Recording  # noqa: E402
-from ur5_pick_place.report.replay import _kinds, _Player  # noqa: E402
+from ur5_pick_place.report import command as report
+from ur5_pick_place.report.recording import Recording
+from ur5_pick_place.report.replay import _kinds, _Player
 
 REPORT = Path(sys.executable).with_name('report')
 EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]

@@ -6,11 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-pytest.importorskip('rclpy')
-pytest.importorskip('mcap')
-pytest.importorskip('mcap_ros2')
-
 from recordings import ARM, BEGIN, EVENTS, nodding, reported, write_recording
 
 from ur5_pick_place.demo import compare
