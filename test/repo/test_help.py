@@ -10,15 +10,13 @@ from pathlib import Path
 import pytest
 import rclpy
 
-from ur5_pick_place.config_files import read_parameters
-
 REPO = Path(__file__).parents[2]
 EXECUTABLES = dict(re.findall(r"f'(\w+) = {NAME}\.([\w.]+:\w+)'", (REPO / 'setup.py').read_text()))
 NODES = {name for name, place in EXECUTABLES.items() if place.startswith('nodes.')}
 
 
 @pytest.mark.parametrize('name', EXECUTABLES)
-def test_help_starts_nothing_gives_an_example_and_parameters_that_exist(name, monkeypatch, capsys):
+def test_help_starts_nothing_gives_an_example_and_the_parameters_file(name, monkeypatch, capsys):
     assert {'ik_service', 'trajectory_planner', 'pick_place', 'sim_driver'} <= NODES
     monkeypatch.setattr(rclpy, 'init', lambda *_, **__: pytest.fail('--help must not start ROS'))
     monkeypatch.setattr(sys, 'argv', [name, '--help', '--ros-args', '-p', 'a:=1'])
@@ -28,13 +26,5 @@ def test_help_starts_nothing_gives_an_example_and_parameters_that_exist(name, mo
     text = capsys.readouterr().out
     assert text.startswith('usage: ')
     assert re.search(rf'Example:\s.*\b{name}\b', text, re.DOTALL), text
-    listed = text.partition('main parameters')[2].partition('Example:')[0]
-    named = re.findall(r'^  (\w+) ', listed, re.MULTILINE)
-    known = {
-        parameter
-        for file in (*(REPO / 'config').glob('robot_*.yaml'), REPO / f'config/{name}.yaml')
-        if file.exists()
-        for parameter in read_parameters(file)
-    } | {'ur_type', 'kinematics_params_file', 'tf_prefix', 'controller', 'publish_tf'}
-    assert len(named) >= 4 or name not in NODES
-    assert set(named) <= known
+    if name in NODES:
+        assert f'config/{name}.yaml' in text and (REPO / f'config/{name}.yaml').exists()

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The IK node: inverse kinematics (all analytic solutions) and forward kinematics, as services.
+Serve inverse and forward kinematics: all eight analytic branches, by name.
 
-Services have MoveIt's names and types. `compute_ik_all` returns every branch at once: each joint
-is named `<branch>/<joint>`, best branch first; the message gives the reasons of missing branches.
+Services, with MoveIt's names and types:
+
+- compute_ik: the solution nearest to a seed (moveit_msgs/srv/GetPositionIK)
+- compute_ik_all: every branch at once; each joint is named `<branch>/<joint>`, best branch first,
+  and the message gives the reasons of missing ones (same type)
+- compute_fk: the pose of joints (moveit_msgs/srv/GetPositionFK)
 
 """
 
@@ -26,7 +30,7 @@ from ur5_pick_place.nodes.cell.robot_settings import GroupSettings, RobotSetting
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.ik_service.requests import Answer, IkRequests
 from ur5_pick_place.nodes.messages.conversions import fill_code, success
-from ur5_pick_place.nodes.messages.ghosts import ghosts
+from ur5_pick_place.nodes.messages.lines import ghosts
 from ur5_pick_place.nodes.messages.refusals import refusal
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings

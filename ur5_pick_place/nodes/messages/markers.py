@@ -5,13 +5,12 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations, pairwise, product
 
 import numpy as np
-from geometry_msgs.msg import Point
-from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ur5_pick_place.kinematics import Model, arm_corners, forward
+from ur5_pick_place.kinematics import arm_corners, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, make_transform
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.lines import as_colour, as_points, line
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Scene
@@ -27,6 +26,7 @@ _SAMPLES = 120
 _OUTLINE_SPACING = 0.05  # [m] along the TCP's path
 _GHOST_SPACING = 0.5  # [rad] of the joint that turns most
 _DRAWN_TRIANGLES = 1000  # of one mesh
+_BLUE = (0.1, 0.6, 1.0)
 _TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
 _PLACE_COLOURS = (
     (0.0, 1.0, 0.2),
@@ -46,13 +46,7 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
     q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
     T_base_tcp = forward(planner.model, q) @ planner.scene.tool.T_tool_tcp
     points = (T_BASE_LINK_BASE @ T_base_tcp)[:, :3, 3]
-    line = Marker(ns='planned_path', id=0, type=Marker.LINE_STRIP, action=Marker.ADD)
-    line.header.frame_id = 'base_link'
-    line.pose.orientation.w = 1.0
-    line.scale.x = 0.004
-    line.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=1.0)
-    line.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points]
-    return MarkerArray(markers=[line])
+    return MarkerArray(markers=[line('planned_path', 0, points, 0.004, (*_BLUE, 1.0))])
 
 
 def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
@@ -60,11 +54,14 @@ def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPos
     array = MarkerArray()
     distinct = {id(motion): motion for motion in plan.motions}.values()  # equal cycles share them
     for i, motion in enumerate(distinct):
-        line = tool_path(planner, motion.trajectory).markers[0]
-        line.ns, line.id = 'cycle', i
-        array.markers += [line, swept_tool(planner, motion.trajectory, i)]
+        path = tool_path(planner, motion.trajectory).markers[0]
+        path.ns, path.id = 'cycle', i
+        array.markers += [path, swept_tool(planner, motion.trajectory, i)]
     postures = distinct_postures([motion.trajectory for motion in distinct])
-    array.markers += [_ghost(planner.model, q, i) for i, q in enumerate(postures)]
+    array.markers += [
+        line(GHOSTS, i, arm_corners(planner.model, q), 0.02, (*_BLUE, 0.3))
+        for i, q in enumerate(postures)
+    ]
     for number, name in enumerate(filter(is_part_place, poses)):
         arrow = place_arrow(number, T_BASE_LINK_BASE @ poses[name].T_base_tcp)
         arrow.header.frame_id = 'base_link'
@@ -84,16 +81,6 @@ def distinct_postures(trajectories: Iterable[Trajectory]) -> list[Array]:
     return found
 
 
-def _ghost(model: Model, q: Array, number: int) -> Marker:
-    line = Marker(ns=GHOSTS, id=number, type=Marker.LINE_STRIP, action=Marker.ADD)
-    line.header.frame_id = 'base_link'
-    line.pose.orientation.w = 1.0
-    line.scale.x = 0.02
-    line.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=0.3)
-    line.points = [Point(x=x, y=y, z=z) for x, y, z in arm_corners(model, q)]
-    return line
-
-
 def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> Marker:
     """Return outlines of the tool along a motion, in `base_link`."""
     q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
@@ -108,15 +95,8 @@ def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> M
         for T in T_base_link_tool[shown]
         for box in tool.shapes
     ]
-    outlines = Marker(ns='swept_tool', id=number, type=Marker.LINE_LIST, action=Marker.ADD)
-    outlines.header.frame_id = 'base_link'
-    outlines.pose.orientation.w = 1.0
-    outlines.scale.x = 0.001
-    outlines.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=0.4)
-    outlines.points = [
-        Point(x=float(x), y=float(y), z=float(z)) for ends in edges for x, y, z, _ in ends.T
-    ]
-    return outlines
+    ends = np.concatenate([np.empty((4, 0)), *edges], axis=1).T[:, :3]
+    return line('swept_tool', number, ends, 0.001, (*_BLUE, 0.4), Marker.LINE_LIST)
 
 
 def _edges(size: Array) -> Array:
@@ -154,7 +134,7 @@ def surroundings(scene: Scene) -> MarkerArray:
         solid.ns, solid.id, solid.action = 'scene', i, Marker.ADD
         solid.header.frame_id, solid.pose = frame, matrix_to_pose(T)
         solid.frame_locked = frame == 'tool0'
-        solid.color = ColorRGBA(r=0.6, g=0.6, b=0.6, a=0.5)
+        solid.color = as_colour((0.6, 0.6, 0.6, 0.5))
         array.markers.append(solid)
     return array
 
@@ -165,7 +145,7 @@ def _solid(shape: Shape) -> Marker:
         corners = _cone_triangles(shape) if isinstance(shape, Cone) else _mesh_triangles(shape)
         marker = Marker(type=Marker.TRIANGLE_LIST)
         marker.scale.x = marker.scale.y = marker.scale.z = 1.0
-        marker.points = [Point(x=x, y=y, z=z) for x, y, z in corners.reshape(-1, 3).tolist()]
+        marker.points = as_points(corners.reshape(-1, 3))
         return marker
     kind = Marker.CUBE
     if isinstance(shape, Sphere | Cylinder):
@@ -203,9 +183,8 @@ def _turned_to(normal: Array) -> Array:
 
 def place_arrow(number: int, T: Array) -> Marker:
     """Return an arrow along the tool's approach, for a TCP at `T` (4, 4); the first is green."""
-    r, g, b = _PLACE_COLOURS[number % len(_PLACE_COLOURS)]
     arrow = Marker(ns='places', id=number, type=Marker.ARROW, action=Marker.ADD)
     arrow.pose = matrix_to_pose(T @ _Z_TO_X)  # an arrow points along x, the tool along z
     arrow.scale.x, arrow.scale.y, arrow.scale.z = 0.08, 0.01, 0.01
-    arrow.color = ColorRGBA(r=r, g=g, b=b, a=1.0)
+    arrow.color = as_colour((*_PLACE_COLOURS[number % len(_PLACE_COLOURS)], 1.0))
     return arrow

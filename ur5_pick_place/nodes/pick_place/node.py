@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The task node: teach, plan, run; it moves the arm only through the planner node.
+Teach, plan and run the pick-and-place task; the arm moves through the planner node alone.
 
-The decisions are made in `task.machine`; here are the requests and the published topics.
+- ~/teach_home, ~/teach_start, ~/teach_target: teach a place from the present joints
+- ~/<place>_pose: topic: teach a pose of the TCP (geometry_msgs/msg/PoseStamped)
+- ~/plan, ~/run, ~/pause, ~/resume, ~/stop, ~/rearm, ~/go_home: the cycle
+- ~/init_gripper, ~/open_gripper, ~/close_gripper: the gripper alone
+- gripper_action_controller/gripper_command: action (control_msgs/action/GripperCommand)
+- ~/freedrive: switch freedrive (std_srvs/srv/SetBool)
+- ~/state, ~/event: topics: the present state, and events (JSON)
 
 """
 
@@ -60,7 +66,7 @@ _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the
 
 
 class PickPlace(SerialNode):
-    """Teaches, plans and runs; see the module's docstring."""
+    """The requests and the published topics; the decisions are made in `task.machine`."""
 
     def __init__(self) -> None:
         super().__init__('pick_place')

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The flight recorder: holds the last minute in memory, and writes it to a file at each stop.
+Hold the last minute in memory, and write it to a file at each stop, for `report`.
+
+- ~/save: write now; the reply has the path (std_srvs/srv/Trigger)
+- records_folder: record-<UTC>-stop.mcap and record-<UTC>-save.mcap, as rosbag2
 
 It only subscribes. Messages are kept as the bytes that came and are polled, so that it costs next
 to nothing while nothing happens.

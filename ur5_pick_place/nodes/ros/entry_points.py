@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes as executables: `--help`, and a clean end on Ctrl-C even while they load."""
 
+import ast
 import ctypes
 import gc
-import importlib
+import importlib.util
 import os
 import signal
 import sys
 from functools import partial
+from pathlib import Path
 
-from ur5_pick_place.nodes.ros.node_help import node_help
 from ur5_pick_place.terminal import quiet_pipe
 
 PARENT = 'UR5_PICK_PLACE_PARENT'
@@ -18,16 +19,46 @@ PARENT = 'UR5_PICK_PLACE_PARENT'
 _PR_SET_PDEATHSIG = 1
 
 
-def _run(name: str, module: str) -> None:
+_SIMULATED = 'robot_sim.yaml -p use_sim_time:=true'
+# The module of each node, and the file and parameters of an example.
+_NODES = {
+    'ik_service': ('nodes.ik_service.node', _SIMULATED),
+    'trajectory_planner': ('nodes.trajectory_planner.node', _SIMULATED),
+    'pick_place': ('nodes.pick_place.node', _SIMULATED),
+    'sim_driver': ('nodes.sim.driver', 'sim_driver.yaml'),
+    'recorder': ('nodes.recorder.node', 'recorder.yaml'),
+    'cockpit': ('cockpit.node', 'robot_sim.yaml -p robot:=sim'),
+}
+
+
+def _run(name: str) -> None:
     if prepare_to_run(name):
-        importlib.import_module(f'ur5_pick_place.nodes.{module}').main()
+        importlib.import_module(f'ur5_pick_place.{_NODES[name][0]}').main()
 
 
-ik_service = partial(_run, 'ik_service', 'ik_service.node')
-trajectory_planner = partial(_run, 'trajectory_planner', 'trajectory_planner.node')
-pick_place = partial(_run, 'pick_place', 'pick_place.node')
-sim_driver = partial(_run, 'sim_driver', 'sim.driver')
-recorder = partial(_run, 'recorder', 'recorder.node')
+ik_service = partial(_run, 'ik_service')
+trajectory_planner = partial(_run, 'trajectory_planner')
+pick_place = partial(_run, 'pick_place')
+sim_driver = partial(_run, 'sim_driver')
+recorder = partial(_run, 'recorder')
+
+
+def node_help(name: str) -> str:
+    """Return what `--help` of a node's executable prints: its module's text, and an example."""
+    module, file = _NODES[name]
+    found = importlib.util.find_spec(f'ur5_pick_place.{module}')
+    assert found and found.origin
+    about = ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding='utf-8')))
+    return f"""usage: {name} [--help] [--ros-args ...]
+
+{about}
+
+Parameters, with their units and reasons: config/{name}.yaml, config/robot_*.yaml
+
+Example:
+  ros2 run ur5_pick_place {name} --ros-args --params-file config/{file}
+  (without ROS .venv/bin/{name} ...; all nodes of a cell: make demo, or
+  ros2 launch ur5_pick_place pick_place.launch.py)"""
 
 
 @quiet_pipe()

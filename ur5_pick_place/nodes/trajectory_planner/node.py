@@ -1,8 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The planner node: plans motions, and is the only node that commands them.
+Plan motions and check every one; the only node that moves the arm.
 
-Services and actions have MoveIt's names and types, so that MoveIt clients can use it.
+Services and actions have MoveIt's names and types, so that MoveIt clients can use it:
+
+- plan_kinematic_path: AUTO, PTP, LIN, CIRC and more (moveit_msgs/srv/GetMotionPlan)
+- compute_cartesian_path: a straight path (moveit_msgs/srv/GetCartesianPath)
+- execute_trajectory: action (moveit_msgs/action/ExecuteTrajectory)
+- move_action: action: plan and execute (moveit_msgs/action/MoveGroup)
+- apply_planning_scene, get_planning_scene: services; and the scene topics
+- ~/delta_twist_cmds: jog the TCP [m/s, rad/s] (geometry_msgs/msg/TwistStamped)
+- ~/delta_joint_cmds: jog joints [rad/s] (control_msgs/msg/JointJog)
+- ~/stop, ~/rearm: stop the arm; allow motion again (std_srvs/srv/Trigger)
+- ~/motion_state: topic: ready, moving, or stopped: <reason>
 
 """
 
