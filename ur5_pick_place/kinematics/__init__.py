@@ -16,7 +16,6 @@ from ur5_pick_place.kinematics.forward import (
     jacobian,
     link_frames,
     link_pose,
-    point_velocity,
 )
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.loading import load_model
@@ -53,7 +52,6 @@ __all__ = [
     'link_frames',
     'link_pose',
     'load_model',
-    'point_velocity',
     'singularity',
     'solutions_near',
 ]

@@ -6,8 +6,9 @@ The kinematics of single configurations and poses, number by number; the only co
 
 With what a closed loop computes from them in each cycle.
 
-Callers pass contiguous float64 arrays of the stated shapes: sizes are not checked here. Angles of
-several solutions are computed in loops without calls or branches, which the compiler vectorises.
+Callers pass contiguous float64 arrays of the stated shapes: sizes are not checked here. A pose is
+passed on as its first number; the others follow row by row. Angles of several solutions are
+computed in loops without calls or branches, which the compiler vectorises.
 
 References
 ----------
@@ -17,7 +18,7 @@ for log; chapter 5 for the Jacobian.
 """
 
 cimport cython
-from libc.math cimport atan2, ceil, copysign, cos, fabs, floor, isfinite, remainder, sin, sqrt
+from libc.math cimport atan2, copysign, cos, fabs, isfinite, remainder, sin, sqrt
 
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
 MOST = 16  # largest number of solutions kept for one pose; no more than twelve were ever found
@@ -25,7 +26,6 @@ MOST = 16  # largest number of solutions kept for one pose; no more than twelve 
 cdef double PI = 3.141592653589793
 cdef double TAU = 6.283185307179586
 cdef double NAN = float('nan')
-cdef double INFINITY = float('inf')
 cdef double TINY = 1e-300  # divides in the place of zero
 cdef double SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
@@ -45,7 +45,7 @@ cdef double _SERIES_BELOW = 1e-4  # square of the sine of an angle
 cpdef log_se3(const double[:, :, ::1] T, double[:, ::1] twists):
     """Fill twists (n, 6) [m, rad] with the logarithms of T (n, 4, 4), linear part first."""
     cdef double[9] r = [0.0] * 9
-    cdef double[3] w = [0.0] * 3, p = [0.0] * 3, v = [0.0] * 3
+    cdef double[3] p = [0.0] * 3
     cdef int i, k
     cdef Py_ssize_t pose
     for pose in range(len(T)):
@@ -53,65 +53,41 @@ cpdef log_se3(const double[:, :, ::1] T, double[:, ::1] twists):
             p[i] = T[pose, i, 3]
             for k in range(3):
                 r[3 * i + k] = T[pose, i, k]
-        log_rotation(r, w)
-        _linear_part_of_log(w, p, v)
-        for i in range(3):
-            twists[pose, i] = v[i]
-            twists[pose, 3 + i] = w[i]
+        log_rotation(r, &twists[pose, 3])
+        _linear_part_of_log(&twists[pose, 3], p, &twists[pose, 0])
 
 
 cpdef log_so3(const double[:, :, ::1] R, double[:, ::1] rotvecs):
     """Fill rotation vectors (n, 3) [rad], of length up to pi, of rotations R (n, 3, 3)."""
-    cdef double[9] r = [0.0] * 9
-    cdef double[3] w = [0.0] * 3
-    cdef int i, k
     cdef Py_ssize_t rotation
     for rotation in range(len(R)):
-        for i in range(3):
-            for k in range(3):
-                r[3 * i + k] = R[rotation, i, k]
-        log_rotation(r, w)
-        for i in range(3):
-            rotvecs[rotation, i] = w[i]
+        log_rotation(&R[rotation, 0, 0], &rotvecs[rotation, 0])
 
 
 cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] error):
     """Fill error (6,) with R^T (p - p_goal) [m] and log(R_goal^T R) [rad] of poses (4, 4)."""
-    cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
-    cdef double[6] e = [0.0] * 6
-    cdef int i, k
-    read_pose(T, 3, t)
-    read_pose(T_goal, 3, goal)
-    fill_body_error(t, goal, e)
-    for i in range(6):
-        error[i] = e[i]
+    fill_body_error(&T[0, 0], &T_goal[0, 0], &error[0])
 
 
-cdef void fill_error_twist(double* t, double* goal, double* twist) noexcept:
-    """Fill the error in SE(3) of two poses, row by row."""
+cdef void fill_error_twist(const double* t, const double* goal, double* twist) noexcept:
+    """Fill the error of a pose in SE(3), log(T_goal^-1 T)."""
     cdef double[9] r = [0.0] * 9
-    cdef double[3] w = [0.0] * 3, p = [0.0] * 3, v = [0.0] * 3, away = [0.0] * 3
+    cdef double[3] p = [0.0] * 3
     cdef double g
     cdef int i, j, k
     for i in range(3):
-        away[i] = t[4 * i + 3] - goal[4 * i + 3]
-    for i in range(3):
         for j in range(3):
             g = goal[4 * j + i]
-            p[i] += g * away[j]
+            p[i] += g * (t[4 * j + 3] - goal[4 * j + 3])
             for k in range(3):
                 r[3 * i + k] += g * t[4 * j + k]
-    log_rotation(r, w)
-    _linear_part_of_log(w, p, v)
-    for i in range(3):
-        twist[i] = v[i]
-        twist[3 + i] = w[i]
+    log_rotation(r, &twist[3])
+    _linear_part_of_log(&twist[3], p, twist)
 
 
-cdef void fill_body_error(double* t, double* goal, double* error) noexcept:
-    """Fill the body error of two poses, row by row."""
+cdef void fill_body_error(const double* t, const double* goal, double* error) noexcept:
+    """Fill the body error of a pose."""
     cdef double[9] r = [0.0] * 9
-    cdef double[3] w = [0.0] * 3
     cdef double g
     cdef int i, j, k
     for i in range(3):
@@ -121,12 +97,10 @@ cdef void fill_body_error(double* t, double* goal, double* error) noexcept:
             g = goal[4 * j + i]
             for k in range(3):
                 r[3 * i + k] += g * t[4 * j + k]
-    log_rotation(r, w)
-    for i in range(3):
-        error[3 + i] = w[i]
+    log_rotation(r, &error[3])
 
 
-cdef void log_rotation(double* r, double* w) noexcept:
+cdef void log_rotation(const double* r, double* w) noexcept:
     """
     Fill the rotation vector w [rad], of length up to pi, of a rotation r (9,).
 
@@ -154,7 +128,7 @@ cdef void log_rotation(double* r, double* w) noexcept:
         quat[0], quat[1], quat[2], quat[3] = r[2] + r[6], r[5] + r[7], zz, r[3] - r[1]
     else:
         quat[0], quat[1], quat[2], quat[3] = r[7] - r[5], r[2] - r[6], r[3] - r[1], ww
-    n = norm3(quat, 0)
+    n = norm3(quat)
     sign = -1.0 if quat[3] < 0.0 else 1.0
     w4 = fabs(quat[3])
     stretch = 2.0 * atan2(n, w4) / n
@@ -164,7 +138,7 @@ cdef void log_rotation(double* r, double* w) noexcept:
 
 cdef void _linear_part_of_log(double* w, double* p, double* v) noexcept:
     """Fill v with the linear part of log(T), from its rotation vector w and displacement p."""
-    t = norm3(w, 0)
+    t = norm3(w)
     if t < SMALL_ANGLE:
         D = 1.0 / 12.0 + t * t / 720.0
     else:
@@ -176,15 +150,7 @@ cdef void _linear_part_of_log(double* w, double* p, double* v) noexcept:
     v[2] = p[2] - 0.5 * z + D * (w[0] * y - w[1] * x)
 
 
-cdef void read_pose(const double[:, ::1] T, int rows, double* t) noexcept:
-    """Fill t (4 * rows,) with the first rows of a pose (4, 4), row by row."""
-    cdef int i, k
-    for i in range(rows):
-        for k in range(4):
-            t[4 * i + k] = T[i, k]
-
-
-cdef bint is_rigid(double* t) noexcept:
+cdef bint is_rigid(const double* t) noexcept:
     """Return whether 16 entries, row by row, are a rigid motion; see `transforms.check_rigid`."""
     e = 1e-6  # RIGID_TOLERANCE
     return (
@@ -204,58 +170,22 @@ cdef bint is_rigid(double* t) noexcept:
 
 cpdef Py_ssize_t first_not_rigid(const double[:, :, ::1] T):
     """Return the first row of poses T (n, 4, 4) that is no rigid motion; -1 if all are."""
-    cdef double[16] t = [0.0] * 16
     cdef Py_ssize_t row
     for row in range(len(T)):
-        read_pose(T[row], 4, t)
-        if not is_rigid(t):
+        if not is_rigid(&T[row, 0, 0]):
             return row
     return -1
 
 
-cdef double norm3(double* v, int at) noexcept:
-    """Return the length of the three numbers from `at` on."""
-    return sqrt(v[at] * v[at] + v[at + 1] * v[at + 1] + v[at + 2] * v[at + 2])
+cdef double norm3(const double* v) noexcept:
+    """Return the length of three numbers."""
+    return sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
 
 
 # ---- angles
 
 cdef double _TAN_22_5_DEG = 0.41421356237309503
 cdef double _BELOW_PI = 3.9e-17  # by this share PI is less than pi
-
-
-cpdef turn_near(
-    double[:, ::1] q, const double[::1] seed, const double[::1] low, const double[::1] high,
-    double[::1] distances
-):
-    """
-    Turn joints q (n, 6) [rad] by whole turns to be nearest a seed (6,) between low and high (6,).
-
-    Fills distances (n,) with the largest joint difference to the seed [rad]; infinity where no
-    whole turn of a joint lies within, whose row is then of no use.
-
-    """
-    cdef Py_ssize_t row
-    cdef int j
-    cdef double largest, angle, desired, least, most, turned, turns
-    for row in range(len(q)):
-        largest = 0.0
-        for j in range(6):
-            angle, desired = q[row, j], seed[j]
-            least, most, turned = low[j], high[j], q[row, j]
-            if not -PI <= desired - angle <= PI:
-                turned += TAU * floor((desired - angle) / TAU + 0.5)
-            if not least <= turned <= most:
-                turns = ceil((least - angle) / TAU)
-                if turned > most:
-                    turns = floor((most - angle) / TAU)
-                turned = angle + TAU * turns
-                if not least <= turned <= most:
-                    largest = INFINITY
-                    break
-            q[row, j] = turned
-            largest = max(largest, fabs(turned - desired))
-        distances[row] = largest
 
 
 cdef void angles_of(double* sines, double* cosines, int count, double* angles) noexcept:
@@ -446,14 +376,9 @@ cdef class Arm:
     """
     The geometry of one arm as plain numbers.
 
-    Parameters
-    ----------
-    lengths : sequence of float
-        a2, a3, d1, d4, d5, d6 [m].
-    rows : sequence of float
-        For each joint a, d [m], cos(alpha), sin(alpha), offset [rad].
-    mounts : sequence of float
-        For each joint the 16 entries of its mount, row by row; empty for a nominal arm.
+    `lengths`: a2, a3, d1, d4, d5, d6 [m]. `rows`: for each joint a, d [m], cos(alpha), sin(alpha),
+    offset [rad]. `mounts`: for each joint the 16 entries of its mount, row by row; empty for a
+    nominal arm.
 
     """
 
@@ -465,9 +390,7 @@ cdef class Arm:
 
     def __init__(self, lengths, rows, mounts):
         self.a2, self.a3, self.d1, self.d4, self.d5, self.d6 = lengths
-        self.rows, self.offsets = list(rows), [0.0] * 6
-        for i in range(6):
-            self.offsets[i] = rows[5 * i + 4]
+        self.rows, self.offsets = list(rows), list(rows[4::5])
         self.is_calibrated = len(mounts) > 0
         self.nominal, self.steps = [0.0] * 72, [0.0] * 72
         for i in range(6):
@@ -498,53 +421,37 @@ cdef class Arm:
 
     cpdef forward(self, const double[:, ::1] q, double[:, :, ::1] T):
         """Fill T (n, 4, 4) with T_base_tool [m] of joints q (n, 6) [rad]."""
-        cdef double[6] joints = [0.0] * 6
-        cdef double[39] axes = [0.0] * 39
-        cdef double[12] f = [0.0] * 12
         cdef Py_ssize_t row
-        cdef int i, k
         for row in range(len(q)):
-            for i in range(6):
-                joints[i] = q[row, i]
-            self.chain(joints, axes, f)
-            for i in range(3):
-                for k in range(4):
-                    T[row, i, k] = f[3 * k + i]
-                T[row, 3, i] = 0.0
+            self.pose(self.steps, &q[row, 0], &T[row, 0, 0])
+            T[row, 3, 0] = T[row, 3, 1] = T[row, 3, 2] = 0.0
             T[row, 3, 3] = 1.0
 
     cpdef link_frames(self, const double[:, ::1] q, double[:, :, :, ::1] T):
         """Fill T (n, 7, 4, 4) with every frame [m] at joints q (n, 6) [rad], `base` first."""
-        cdef double[6] joints = [0.0] * 6, sines = [0.0] * 6, cosines = [0.0] * 6
-        cdef double[4] r = [0.0] * 4, end = [0.0] * 4
+        cdef double[6] sines = [0.0] * 6, cosines = [0.0] * 6
+        cdef double[4] r = [0.0] * 4
         cdef Py_ssize_t row
         cdef int frame, i, k
         for row in range(len(q)):
-            for i in range(6):
-                joints[i] = q[row, i]
-            self._sines(joints, sines, cosines)
+            self._sines(&q[row, 0], sines, cosines)
             for k in range(4):
                 for i in range(4):
                     r[i] = T[row, 0, k, i] = 1.0 if i == k else 0.0
                 for frame in range(6):
                     _to_axis(self.steps, frame, r)
                     _turn_row(sines[frame], cosines[frame], r)
-                    self._end_link(frame, r, end)
-                    for i in range(4):
-                        T[row, frame + 1, k, i] = end[i]
+                    self._end_link(frame, r, &T[row, frame + 1, k, 0])
 
     cpdef jacobian(self, const double[:, ::1] q, bint in_tool, double[:, :, ::1] J):
         """Fill J (n, 6, 6) [m, rad per rad] at joints q (n, 6), in axes of the tool or `base`."""
-        cdef double[6] joints = [0.0] * 6
         cdef double[39] axes = [0.0] * 39
         cdef double[12] f = [0.0] * 12
         cdef double[36] columns = [0.0] * 36
         cdef Py_ssize_t row
         cdef int i, k
         for row in range(len(q)):
-            for i in range(6):
-                joints[i] = q[row, i]
-            self.chain(joints, axes, f)
+            self.chain(self.steps, &q[row, 0], axes, f)
             fill_jacobian(axes, f, in_tool, columns)
             for i in range(6):
                 for k in range(6):
@@ -560,18 +467,22 @@ cdef class Arm:
         Joints q (n, 6) [rad], their velocities qd (n, 6) [rad/s], the TCP in the tool (3,) [m].
 
         """
-        cdef double[6] joints = [0.0] * 6, rates = [0.0] * 6
-        cdef double[3] p = [0.0] * 3
-        cdef double[2] both = [0.0] * 2
+        cdef double[39] axes = [0.0] * 39
+        cdef double[12] f = [0.0] * 12
+        cdef double[3] v_tcp, v_elbow, tcp
         cdef Py_ssize_t row
-        cdef int i, k
-        for k in range(3):
-            p[k] = p_tool_tcp[k]
+        cdef int i, j, k
         for row in range(len(q)):
+            self.chain(self.steps, &q[row, 0], axes, f)
+            tcp, v_tcp, v_elbow = [f[9], f[10], f[11]], [0.0] * 3, [0.0] * 3
+            for k in range(3):
+                for j in range(3):
+                    tcp[k] += f[3 * j + k] * p_tool_tcp[j]
             for i in range(6):
-                joints[i], rates[i] = q[row, i], qd[row, i]
-            self._speeds(joints, rates, p, both)
-            speed[row, 0], speed[row, 1] = both[0], both[1]
+                _add_turn(axes, i, qd[row, i], tcp, v_tcp)
+                if i < 2:
+                    _add_turn(axes, i, qd[row, i], &axes[36], v_elbow)
+            speed[row, 0], speed[row, 1] = norm3(v_tcp), norm3(v_elbow)
 
     cpdef resolve(
         self, const double[::1] q, const double[:, ::1] T_goal, double length,
@@ -584,14 +495,13 @@ cdef class Arm:
         Directions with a singular value below `damped_below` [m] are damped, by up to `damping` [m].
 
         """
-        cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
+        cdef double[12] t = [0.0] * 12
         cdef double[36] J = [0.0] * 36, V = [0.0] * 36
         cdef double[6] xi = [0.0] * 6
         cdef double along, square, weight
         cdef int i, k
-        self._tool_and_jacobian(q, t, J)
-        read_pose(T_goal, 3, goal)
-        fill_error_twist(t, goal, xi)
+        self._tool_and_jacobian(&q[0], t, J)
+        fill_error_twist(t, &T_goal[0, 0], xi)
         for i in range(6):
             step[i] = 0.0
             for k in range(3, 6):
@@ -622,14 +532,13 @@ cdef class Arm:
         after so many halvings.
 
         """
-        cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
+        cdef double[12] t = [0.0] * 12
         cdef double[36] plain = [0.0] * 36, J = [0.0] * 36, V = [0.0] * 36
         cdef double[6] e = [0.0] * 6, d = [0.0] * 6, bent = [0.0] * 6, joints = [0.0] * 6
         cdef double value, slope = 0.0, bend = 0.0, strongest = 0.0, square, a
         cdef int i, k, _
-        self._tool_and_jacobian(q, t, plain)
-        read_pose(T_goal, 3, goal)
-        fill_body_error(t, goal, e)
+        self._tool_and_jacobian(&q[0], t, plain)
+        fill_body_error(t, &T_goal[0, 0], e)
         value = _weigh(root, e)
         for i in range(6):
             step[i] = 0.0
@@ -656,67 +565,39 @@ cdef class Arm:
             for i in range(6):
                 joints[i] = q[i] - a * d[i]
             self.pose(self.steps, joints, t)
-            fill_body_error(t, goal, e)
+            fill_body_error(t, &T_goal[0, 0], e)
             if _weigh(root, e) <= value - a * slope / 2.0:
                 for i in range(6):
                     step[i] = -a * d[i]
                 return
             a /= 2.0
 
-    cdef void _tool_and_jacobian(self, const double[::1] q, double* t, double* J) noexcept:
+    cdef void _tool_and_jacobian(self, const double* q, double* t, double* J) noexcept:
         """Fill the tool's pose, three rows, and its body Jacobian, by columns, at joints (6,)."""
         cdef double[39] axes = [0.0] * 39
         cdef double[12] f = [0.0] * 12
-        cdef double[6] joints = [0.0] * 6
-        cdef int i, k
-        for i in range(6):
-            joints[i] = q[i]
-        self.chain(joints, axes, f)
+        self.chain(self.steps, q, axes, f)
         fill_jacobian(axes, f, True, J)
-        for i in range(3):
-            for k in range(4):
-                t[4 * i + k] = f[3 * k + i]
+        _rows_of(f, t)
 
-    cdef void _speeds(self, double* q, double* qd, double* p, double* speeds) noexcept:
-        """Fill the speeds (2,) of a point p of the tool and of the elbow's centre."""
+    cdef void pose(self, const double* steps, const double* q, double* t) noexcept:
+        """Fill t (12,), row by row, with the tool's pose at joints q (6,), by steps as `chain`."""
         cdef double[39] axes = [0.0] * 39
         cdef double[12] f = [0.0] * 12
-        cdef double[3] v_tcp = [0.0] * 3, v_elbow = [0.0] * 3, tcp = [0.0] * 3, elbow = [0.0] * 3
-        cdef int i, j, k
-        self.chain(q, axes, f)
-        for k in range(3):
-            tcp[k] = f[9 + k]
-            for j in range(3):
-                tcp[k] += f[3 * j + k] * p[j]
-            elbow[k] = axes[36 + k]
-        for i in range(6):
-            _add_turn(axes, i, qd[i], tcp, v_tcp)
-            if i < 2:
-                _add_turn(axes, i, qd[i], elbow, v_elbow)
-        speeds[0], speeds[1] = norm3(v_tcp, 0), norm3(v_elbow, 0)
+        self.chain(steps, q, axes, f)
+        _rows_of(f, t)
 
-    cdef void chain(self, double* q, double* axes, double* f) noexcept:
+    cdef void chain(
+        self, const double* steps, const double* q, double* axes, double* f
+    ) noexcept:
         """
-        Follow the chain of frames at joints q (6,).
+        Follow the chain of frames at joints q (6,), by `steps` of this arm or of the nominal one.
 
         Fills `axes` with 6 numbers a joint, direction and a point of its axis, and the origin of
-        frame 2, the elbow's centre; and `f` with the tool: x, y, z, and its origin.
+        frame 2, the elbow's centre; and `f` with the tool: x, y, z, and its origin. Each row of a
+        frame is multiplied on its own.
 
         """
-        self._follow(self.steps, q, axes, f)
-
-    cdef void pose(self, double* steps, double* q, double* t) noexcept:
-        """Fill t (12,), row by row, with the tool's pose at joints q (6,), by a chain of steps."""
-        cdef double[39] axes = [0.0] * 39
-        cdef double[12] f = [0.0] * 12
-        cdef int i, k
-        self._follow(steps, q, axes, f)
-        for i in range(3):
-            for k in range(4):
-                t[4 * i + k] = f[3 * k + i]
-
-    cdef void _follow(self, double* steps, double* q, double* axes, double* f) noexcept:
-        """Follow a chain of steps; see `chain`. Each row of a frame is multiplied on its own."""
         cdef double[6] sines = [0.0] * 6, cosines = [0.0] * 6
         cdef double[4] r = [0.0] * 4, end = [0.0] * 4
         cdef int i, k
@@ -735,20 +616,20 @@ cdef class Arm:
             for i in range(4):
                 f[3 * i + k] = end[i]
 
-    cdef void _sines(self, double* q, double* sines, double* cosines) noexcept:
+    cdef void _sines(self, const double* q, double* sines, double* cosines) noexcept:
         """Fill sines and cosines (6,) of the angles of the DH table at joints q (6,)."""
         cdef int i
         for i in range(6):
             sines[i], cosines[i] = sin(q[i] + self.offsets[i]), cos(q[i] + self.offsets[i])
 
-    cdef void _end_link(self, int i, double* r, double* end) noexcept:
+    cdef void _end_link(self, int i, const double* r, double* end) noexcept:
         """Fill a row (4,) of the frame after joint i, from that of the frame that it turns."""
         a, ca, sa = self.rows[5 * i], self.rows[5 * i + 2], self.rows[5 * i + 3]
         end[0], end[1] = r[0], ca * r[1] + sa * r[2]
         end[2], end[3] = ca * r[2] - sa * r[1], r[3] + a * r[0]
 
 
-cdef void _to_axis(double* steps, int i, double* r) noexcept:
+cdef void _to_axis(const double* steps, int i, double* r) noexcept:
     """Move a frame by step i; one of its rows, r (4,)."""
     cdef int at, j
     x, y, z = r[0], r[1], r[2]
@@ -756,6 +637,14 @@ cdef void _to_axis(double* steps, int i, double* r) noexcept:
         at = 12 * i + j
         moved = x * steps[at] + y * steps[at + 4] + z * steps[at + 8]
         r[j] = moved + r[3] if j == 3 else moved
+
+
+cdef void _rows_of(const double* f, double* t) noexcept:
+    """Fill three rows of a pose, t (12,), from its columns, f (12,)."""
+    cdef int i, k
+    for i in range(3):
+        for k in range(4):
+            t[4 * i + k] = f[3 * k + i]
 
 
 cdef void _turn_row(double s, double c, double* r) noexcept:
@@ -842,12 +731,10 @@ cpdef int planes(Arm arm, const double[:, ::1] T, double q6, double[:, ::1] vect
     that plane [m]. Returns their number.
 
     """
-    cdef double[16] t = [0.0] * 16
     cdef double[24] sines = [0.0] * 24, cosines = [0.0] * 24
     cdef int[8] found = [0] * 8
-    cdef int k, i, at, count
-    read_pose(T, 4, t)
-    _planes(arm, t, q6, sines, cosines, found)
+    cdef int k, at, count
+    _planes(arm, &T[0, 0], q6, sines, cosines, found)
     count = 0
     for k in range(8):
         if found[k]:
@@ -858,7 +745,7 @@ cpdef int planes(Arm arm, const double[:, ::1] T, double q6, double[:, ::1] vect
     return count
 
 
-cdef void solve(Arm arm, double* t, double q6, double* rows, int* found) noexcept:
+cdef void solve(Arm arm, const double* t, double q6, double* rows, int* found) noexcept:
     """Fill eight rows of joints, NaN where there is no solution, and which there are."""
     cdef double[24] sines = [0.0] * 24, cosines = [0.0] * 24, angles = [0.0] * 24
     cdef int sides, k, i, at, row, side
@@ -908,7 +795,7 @@ cdef bint _elbow(Arm arm, double sigma, double* sines, double* cosines, int at) 
 
 
 cdef int _planes(
-    Arm arm, double* t, double q6, double* sines, double* cosines, int* found
+    Arm arm, const double* t, double q6, double* sines, double* cosines, int* found
 ) noexcept:
     """
     Fill what remains for the elbow, a planar triangle for each shoulder and wrist.
@@ -943,7 +830,8 @@ cdef int _planes(
 
 
 cdef bint _wrists(
-    Arm arm, double* t, double x1, double z, double q6, double* sines, double* cosines, int at
+    Arm arm, const double* t, double x1, double z, double q6, double* sines, double* cosines,
+    int at
 ) noexcept:
     """
     Fill theta_5, and theta_6 and theta_234 of both wrists, down before up, from theta_1.
@@ -1030,16 +918,12 @@ cdef double _MAY_CROSS = 0.1
 
 cpdef classify(Arm arm, const double[:, ::1] q, Py_ssize_t[::1] branch):
     """Fill branch (n,) with the index into `BRANCHES` of each of joints q (n, 6) [rad]."""
-    cdef double[6] joints = [0.0] * 6
-    cdef int i
     cdef Py_ssize_t row
     for row in range(len(branch)):
-        for i in range(6):
-            joints[i] = q[row, i]
-        branch[row] = branch_row(arm, joints)
+        branch[row] = branch_row(arm, &q[row, 0])
 
 
-cdef int branch_row(Arm arm, double* q) noexcept:
+cdef int branch_row(Arm arm, const double* q) noexcept:
     """Return the branch of joints q (6,) [rad]; see `branches`."""
     cdef double[3] distances
     cdef bint is_crossed, left, up, down
@@ -1057,7 +941,7 @@ cdef int branch_row(Arm arm, double* q) noexcept:
     return (0 if left else 4) + (0 if up else 2) + (0 if down else 1)
 
 
-cdef double fill_distances(Arm arm, double* q, double* distances) noexcept:
+cdef double fill_distances(Arm arm, const double* q, double* distances) noexcept:
     """
     Fill signed distances (3,) of joints q (6,) from the singularities of a nominal arm.
 
@@ -1071,7 +955,7 @@ cdef double fill_distances(Arm arm, double* q, double* distances) noexcept:
     return min(fabs(distances[0]), fabs(s3), fabs(s5))
 
 
-cdef bint _has_crossed(Arm arm, double* q, double x1, double s3, double s5) noexcept:
+cdef bint _has_crossed(Arm arm, const double* q, double x1, double s3, double s5) noexcept:
     """
     Return whether a calibrated arm is on the other side of a singularity than a nominal one.
 
@@ -1081,7 +965,7 @@ cdef bint _has_crossed(Arm arm, double* q, double x1, double s3, double s5) noex
     cdef double[39] axes = [0.0] * 39
     cdef double[12] f = [0.0] * 12
     cdef double[36] J = [0.0] * 36
-    arm.chain(q, axes, f)
+    arm.chain(arm.steps, q, axes, f)
     fill_jacobian(axes, f, False, J)
     product = _side(x1, False) * _side(s3, False) * _side(s5, False)
     return arm.a2 * arm.a3 * product * determinant(J) < 0.0
@@ -1124,38 +1008,23 @@ cpdef int solutions(
     Arm arm, const double[:, ::1] T, double q6, const double[::1] seed, double[:, ::1] q
 ):
     """Fill q (MOST, 6) with every solution found of T (4, 4), and return their number."""
-    cdef double[16] t = [0.0] * 16
-    cdef double[6] joints = [0.0] * 6
-    cdef double[96] every = [0.0] * 96
-    cdef int count, i, k
-    read_pose(T, 4, t)
-    if seed is not None:
-        for i in range(6):
-            joints[i] = seed[i]
-    count = _search(arm, t, q6, seed is not None, joints, every)
-    for k in range(count):
-        for i in range(6):
-            q[k, i] = every[6 * k + i]
-    return count
+    return _search(arm, &T[0, 0], q6, NULL if seed is None else &seed[0], &q[0, 0])
 
 
 cdef void solve_calibrated(
-    Arm arm, double* t, double q6, bint has_seed, double* seed, double* rows, int* found
+    Arm arm, const double* t, double q6, const double* seed, double* rows, int* found
 ) noexcept:
     """Fill rows as `solve`; of solutions on one branch that with theta_6 nearest to q6."""
     cdef double[96] every = [0.0] * 96
-    cdef double[6] joints = [0.0] * 6
     cdef double[8] nearest = [0.0] * 8
     cdef int count, solution, i, k
-    cdef double desired
     for k in range(48):
         rows[k] = NAN
     for k in range(8):
         found[k], nearest[k] = 0, TAU
-    count, desired = _search(arm, t, q6, has_seed, seed, every), remainder(q6, TAU)
+    count, desired = _search(arm, t, q6, seed, every), remainder(q6, TAU)
     for solution in range(count):
-        for i in range(6):
-            joints[i] = every[6 * solution + i]
+        joints = &every[6 * solution]
         k, off = branch_row(arm, joints), fabs(wrapped(joints[5] - desired))
         if off < nearest[k]:
             found[k], nearest[k] = 1, off
@@ -1164,12 +1033,12 @@ cdef void solve_calibrated(
 
 
 cdef int _search(
-    Arm arm, double* t, double q6, bint has_seed, double* seed, double* q
+    Arm arm, const double* t, double q6, const double* seed, double* q
 ) noexcept:
     """
     Fill q (MOST, 6), flat, with the solutions of a pose t, and return their number.
 
-    First from the seed, so that its solution is kept whatever else is found; then from the
+    First from the seed, unless it is NULL, so that its solution is kept whatever else is found; then from the
     closed form, near a wrist singularity around the circle. Where that has not found one for
     each branch, or more may be near, from the closed form of the nominal arm's pose at each
     solution, twice.
@@ -1177,10 +1046,9 @@ cdef int _search(
     """
     cdef double[12] shoulder = [0.0] * 12
     cdef double[16] nominal = [0.0] * 16
-    cdef double[6] joints = [0.0] * 6
     cdef double[3] distances = [0.0] * 3
-    cdef int count, alone, side, searched, known, solution, i, k, _
-    count = _add(arm, t, seed, 0, q, 0) if has_seed else 0
+    cdef int count, alone, side, searched, known, solution, _
+    count = 0 if seed is NULL else _add(arm, t, seed, q, 0)
     alone = count if count > 0 and fill_distances(arm, q, distances) > _ALONE else 0
     nearest = _FAR
     for side in range(2):
@@ -1191,18 +1059,19 @@ cdef int _search(
     for _ in range(2):
         known = count
         for solution in range(searched, known):
-            for i in range(6):
-                joints[i] = q[6 * solution + i]
-            arm.pose(arm.nominal, joints, nominal)
+            arm.pose(arm.nominal, &q[6 * solution], nominal)
             for side in range(2):
                 _shoulder(arm, nominal, side, shoulder)
-                count = _search_side(arm, t, shoulder, joints[5], 8, q, known, count)
+                count = _search_side(
+                    arm, t, shoulder, q[6 * solution + 5], 8, q, known, count
+                )
         searched = known
     return count
 
 
 cdef int _search_side(
-    Arm arm, double* t, double* shoulder, double q6, int step, double* q, int known, int count
+    Arm arm, const double* t, const double* shoulder, double q6, int step, double* q, int known,
+    int count
 ) noexcept:
     """
     Add to q the solutions of a pose t that are found from one shoulder, with both elbows.
@@ -1217,12 +1086,12 @@ cdef int _search_side(
     for turn in range(0, 16, step):
         if _seeds(arm, shoulder, q6, turn, seeds):
             for at in range(0, 12, 6):
-                if not _is_among(seeds, at, q, known, _NEW):
-                    count = _add(arm, t, seeds, at, q, count)
+                if not _is_among(&seeds[at], q, known, _NEW):
+                    count = _add(arm, t, &seeds[at], q, count)
     return count
 
 
-cdef double _shoulder(Arm arm, double* t, int side, double* shoulder) noexcept:
+cdef double _shoulder(Arm arm, const double* t, int side, double* shoulder) noexcept:
     """
     Fill for one shoulder at a pose `t`, or as near to it as theta_1 can get (12 numbers).
 
@@ -1248,7 +1117,7 @@ cdef double _shoulder(Arm arm, double* t, int side, double* shoulder) noexcept:
     return sqrt(s5c6 * s5c6 + s5s6 * s5s6) / near
 
 
-cdef bint _seeds(Arm arm, double* shoulder, double q6, int turn, double* seeds) noexcept:
+cdef bint _seeds(Arm arm, const double* shoulder, double q6, int turn, double* seeds) noexcept:
     """
     Fill joints (2, 6), flat, with which a nominal arm is at or near a pose, elbow up and down.
 
@@ -1295,25 +1164,25 @@ cdef bint _seeds(Arm arm, double* shoulder, double q6, int turn, double* seeds) 
     return True
 
 
-cdef int _add(Arm arm, double* t, double* seeds, int at, double* q, int count) noexcept:
-    """Add to q (count, 6) what is reached from the seed at `at`, if new; return the count."""
+cdef int _add(Arm arm, const double* t, const double* seed, double* q, int count) noexcept:
+    """Add to q (count, 6) what is reached from a seed (6,), if new; return the count."""
     cdef double[6] joints = [0.0] * 6
     cdef int i
     for i in range(6):
-        joints[i] = seeds[at + i]
+        joints[i] = seed[i]
     if _approach(arm, t, joints) < _RESIDUAL and count < MOST:
         for i in range(6):
             if fabs(joints[i]) > TAU:  # a caller's seed may be anywhere
                 joints[i] = remainder(joints[i], TAU)
             joints[i] = wrapped(joints[i])
-        if not _is_among(joints, 0, q, count, _SAME):
+        if not _is_among(joints, q, count, _SAME):
             for i in range(6):
                 q[6 * count + i] = joints[i]
             count += 1
     return count
 
 
-cdef double _approach(Arm arm, double* t, double* q) noexcept:
+cdef double _approach(Arm arm, const double* t, double* q) noexcept:
     """Move joints q (6,) to a pose t by Newton's method; return by what the last step began."""
     cdef double[39] axes = [0.0] * 39
     cdef double[12] f = [0.0] * 12
@@ -1322,7 +1191,7 @@ cdef double _approach(Arm arm, double* t, double* q) noexcept:
     cdef double off = 1.0
     cdef int step, i
     for step in range(_ITERATIONS):
-        arm.chain(q, axes, f)
+        arm.chain(arm.steps, q, axes, f)
         _miss(t, f, miss)
         off = 0.0
         for i in range(6):
@@ -1337,32 +1206,27 @@ cdef double _approach(Arm arm, double* t, double* q) noexcept:
     return off
 
 
-cdef bint _is_among(double* joints, int at, double* q, int count, double within) noexcept:
-    """Return whether joints are within an angle [rad] of any of q (count, 6), modulo turns."""
-    cdef bint same
+cdef bint _is_among(const double* joints, const double* q, int count, double within) noexcept:
+    """Return whether joints (6,) are within an angle [rad] of any of q (count, 6), modulo turns."""
     cdef int i, k
     for k in range(count):
-        same = True
         for i in range(6):
-            if same:
-                same = fabs(wrapped(joints[at + i] - q[6 * k + i])) < within
-        if same:
+            if not fabs(wrapped(joints[i] - q[6 * k + i])) < within:
+                break
+        else:
             return True
     return False
 
 
-cdef void _miss(double* t, double* f, double* miss) noexcept:
+cdef void _miss(const double* t, const double* f, double* miss) noexcept:
     """Fill displacement and rotation vector (6,), in `base`, from the tool f to the pose t."""
     cdef double[9] r = [0.0] * 9
-    cdef double[3] w = [0.0] * 3
     cdef int i, k
     for i in range(3):
         miss[i] = t[4 * i + 3] - f[9 + i]
         for k in range(3):
             r[3 * i + k] = t[4 * i] * f[k] + t[4 * i + 1] * f[3 + k] + t[4 * i + 2] * f[6 + k]
-    log_rotation(r, w)
-    for i in range(3):
-        miss[3 + i] = w[i]
+    log_rotation(r, &miss[3])
 
 
 cdef bint _damped_step(double* J, double* miss, double* dq) noexcept:
@@ -1412,95 +1276,20 @@ cpdef bint inverse(
     """
     cdef const double[::1] wishes = None if isinstance(q6, float) else q6
     cdef double wish = q6 if wishes is None else 0.0
-    cdef double[16] t = [0.0] * 16
-    cdef double[48] rows = [0.0] * 48
     cdef int[8] found = [0] * 8
-    cdef double[6] joints = [0.0] * 6
-    cdef int i, k
+    cdef int k
     cdef Py_ssize_t pose
     for pose in range(len(T)):
-        read_pose(T[pose], 4, t)
+        t, rows = &T[pose, 0, 0], &q[pose, 0, 0]
         if not is_rigid(t):
             return False
         if wishes is not None:
             wish = wishes[pose]
         if arm.is_calibrated:
-            if seed is not None:
-                for i in range(6):
-                    joints[i] = seed[pose, i]
-            solve_calibrated(arm, t, wish, seed is not None, joints, rows, found)
+            near = NULL if seed is None else &seed[pose, 0]
+            solve_calibrated(arm, t, wish, near, rows, found)
         else:
             solve(arm, t, wish, rows, found)
         for k in range(8):
             ok[pose, k] = found[k]
-            for i in range(6):
-                q[pose, k, i] = rows[6 * k + i]
     return True
-
-
-cpdef int solutions_near(
-    Arm arm, const double[:, ::1] T, const double[::1] seed, const double[::1] low,
-    const double[::1] high, double[:, ::1] q, Py_ssize_t[::1] branch, double[::1] distances
-):
-    """
-    Fill q (MOST, 6) [rad] with the solutions of T (4, 4) between low and high, nearest first.
-
-    branch (MOST,) gets their rows in `BRANCHES`, distances (MOST,) their largest joint difference
-    to seed (6,) [rad]; of equal distances the first branch is first. Returns their number; -1 if T
-    is not rigid or the seed not finite.
-
-    """
-    cdef double[16] t = [0.0] * 16
-    cdef double[48] rows = [0.0] * 48
-    cdef int[8] found = [0] * 8
-    cdef int count, i, k
-    read_pose(T, 4, t)
-    if not is_rigid(t):
-        return -1
-    for i in range(6):
-        if not isfinite(seed[i]):
-            return -1
-    q6 = min(max(seed[5], low[5]), high[5])
-    count = 0
-    if arm.is_calibrated:
-        count = solutions(arm, T, q6, seed, q)
-        classify(arm, q, branch[:count])
-    else:
-        solve(arm, t, q6, rows, found)
-        for k in range(8):
-            if found[k]:
-                branch[count] = k
-                for i in range(6):
-                    q[count, i] = rows[6 * k + i]
-                count += 1
-    turn_near(q[:count], seed, low, high, distances)
-    return _nearest_first(q, branch, distances, count)
-
-
-cdef int _nearest_first(
-    double[:, ::1] q, Py_ssize_t[::1] branch, double[::1] distances, int count
-) noexcept:
-    """Sort count solutions; drop those at an infinite distance, and return how many are left."""
-    cdef double[6] joints
-    cdef double away
-    cdef Py_ssize_t row
-    cdef int left, at, i, k
-    joints, left = [0.0] * 6, 0
-    for k in range(count):
-        away, row, at = distances[k], int(branch[k]), left
-        if away == INFINITY:
-            continue
-        for i in range(6):
-            joints[i] = q[k, i]
-        while at > 0 and (
-            distances[at - 1] > away or (distances[at - 1] == away and branch[at - 1] > row)
-        ):
-            distances[at], branch[at] = distances[at - 1], branch[at - 1]
-            for i in range(6):
-                q[at, i] = q[at - 1, i]
-            at -= 1
-        distances[at], branch[at] = away, row
-        for i in range(6):
-            q[at, i] = joints[i]
-        left += 1
-    return left

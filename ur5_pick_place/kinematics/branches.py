@@ -36,21 +36,14 @@ BRANCHES = tuple(
 
 def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
     """
-    Return the branch of joints as index into `BRANCHES`.
+    Return the branch of joints as index into `BRANCHES`, shape (...).
 
     Where two branches meet (a double root), it is the `left`, `up` or `down` one, as in `inverse`.
     A calibrated arm is classified by its nominal geometry, corrected near its own singularities:
     where det J has another sign than the nominal arm's, the joints are on the other side of one
     of them, and it is the nearest.
 
-    Parameters
-    ----------
-    q : array_like, shape (..., 6)
-        Joint angles [rad].
-
-    Returns
-    -------
-    ndarray of int, shape (...,)
+    `q` (..., 6): joint angles [rad].
 
     """
     joints = check_joints(q)

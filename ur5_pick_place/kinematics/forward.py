@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobians of a nominal or calibrated arm, for any stack of joints."""
 
-from collections.abc import Sequence
 from math import isfinite
 from typing import Literal
 
@@ -34,20 +33,7 @@ def check_joints(q: ArrayLike, name: str = 'q') -> Array:
 
 
 def forward(m: Model, q: ArrayLike) -> Array:
-    """
-    Return the pose of the tool (DH frame 6, tool0) in `base`.
-
-    Parameters
-    ----------
-    q : array_like, shape (..., 6)
-        Joint angles [rad].
-
-    Returns
-    -------
-    ndarray, shape (..., 4, 4)
-        T_base_tool, metres.
-
-    """
+    """Return T_base_tool (..., 4, 4) [m] of joints (..., 6) [rad]; tool = DH frame 6, tool0."""
     joints = check_joints(q)
     T: Array = np.empty((*joints.shape[:-1], 4, 4))
     m.arm.forward(np.ascontiguousarray(joints).reshape(-1, 6), T.reshape(-1, 4, 4))
@@ -56,17 +42,9 @@ def forward(m: Model, q: ArrayLike) -> Array:
 
 def link_frames(m: Model, q: ArrayLike) -> Array:
     """
-    Return the pose in `base` of every DH frame, 0 (`base` itself) to 6 (the tool).
+    Return T_base_i (..., 7, 4, 4) [m] of every DH frame i, 0 (`base` itself) to 6 (the tool).
 
-    Parameters
-    ----------
-    q : array_like, shape (..., 6)
-        Joint angles [rad].
-
-    Returns
-    -------
-    ndarray, shape (..., 7, 4, 4)
-        T_base_i in row i, metres.
+    `q` (..., 6): joint angles [rad].
 
     """
     joints = check_joints(q)
@@ -92,22 +70,12 @@ def arm_corners(m: Model, q: ArrayLike) -> Array:
 
 def link_pose(m: Model, q: ArrayLike, link: str) -> Array:
     """
-    Return the pose of a link of the robot description in `base`.
+    Return T_base_link (..., 4, 4) [m] of a link of the robot description, one of `LINK_NAMES`.
 
     Its frame lies on the joint's axis and turns with it: DH frame i without the Tx(a) Rx(alpha)
-    that follow the joint.
+    that follow the joint. The last one is the tool.
 
-    Parameters
-    ----------
-    q : array_like, shape (..., 6)
-        Joint angles [rad].
-    link : str
-        One of `LINK_NAMES`; the last is the tool.
-
-    Returns
-    -------
-    ndarray, shape (..., 4, 4)
-        T_base_link, metres.
+    `q` (..., 6): joint angles [rad].
 
     """
     if link not in LINK_NAMES:
@@ -123,22 +91,12 @@ def link_pose(m: Model, q: ArrayLike, link: str) -> Array:
 
 def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') -> Array:
     """
-    Return the Jacobian from joint velocities to the twist of the tool, linear part first.
+    Return the Jacobian (..., 6, 6) [m, rad per rad], to the twist of the tool, linear part first.
 
     Joint i turns about the z axis of its mount, so its column is (z x (p_tool - p_mount), z).
 
-    Parameters
-    ----------
-    q : array_like, shape (..., 6)
-        Joint angles [rad].
-    frame : {'tool', 'base'}
-        Axes of the twist: 'tool' gives the body Jacobian, 'base' the velocity of the tool's origin
-        and the angular velocity in the axes of `base`.
-
-    Returns
-    -------
-    ndarray, shape (..., 6, 6)
-        Metres and radians per radian.
+    `q` (..., 6): joint angles [rad]. `frame`: axes of the twist: 'tool' gives the body Jacobian,
+    'base' the velocity of the tool's origin and the angular velocity in the axes of `base`.
 
     """
     if frame not in ('tool', 'base'):
@@ -148,44 +106,3 @@ def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') ->
     rows = np.ascontiguousarray(joints).reshape(-1, 6)
     m.arm.jacobian(rows, frame == 'tool', J.reshape(-1, 6, 6))
     return J
-
-
-def point_velocity(
-    m: Model, q: ArrayLike, qd: ArrayLike, points: Sequence[tuple[int, ArrayLike]]
-) -> Array:
-    """
-    Return the velocity in `base` of points that are fixed to links of the arm.
-
-    Parameters
-    ----------
-    m : Model
-        Ideal or calibrated.
-    q, qd : array_like, shape (..., 6)
-        Joint angles [rad] and velocities [rad/s].
-    points : sequence of (int, array_like of shape (3,))
-        For each point its DH frame, 1 to 6 (6 = the tool), and its position in that frame [m].
-
-    Returns
-    -------
-    ndarray, shape (..., len(points), 3)
-        [m/s]
-
-    """
-    frames = link_frames(m, q)
-    z, origin = _joint_axes(m, frames)
-    spin = np.asarray(qd, dtype=np.float64)[..., None] * z
-    # Angular velocity of each link, and velocity of the link's point at the origin of `base`.
-    omega = np.cumsum(spin, axis=-2)
-    drift = np.cumsum(np.cross(origin, spin), axis=-2)
-    velocities = []
-    for frame, p_frame_point in points:
-        T = frames[..., frame, :, :]
-        p = T[..., :3, :3] @ np.asarray(p_frame_point, dtype=np.float64) + T[..., :3, 3]
-        velocities.append(drift[..., frame - 1, :] + np.cross(omega[..., frame - 1, :], p))
-    return np.stack(velocities, axis=-2)
-
-
-def _joint_axes(m: Model, frames: Array) -> tuple[Array, Array]:
-    """Return direction and a point of each joint's axis in `base`, (..., 6, 3) [1, m]."""
-    axes = frames[..., :6, :, :] if m.mounts is None else frames[..., :6, :, :] @ m.mounts
-    return axes[..., :3, 2], axes[..., :3, 3]

@@ -34,32 +34,19 @@ def inverse(
     """
     Return all joint solutions of poses of the tool.
 
-    Parameters
-    ----------
-    T : array_like, shape (..., 4, 4)
-        T_base_tool [m].
-    q6 : array_like, shape () or (...)
-        Desired last joint where a wrist singularity leaves it free [rad]. It is used where the
-        elbow can reach the pose with it. Elsewhere the nearest value is used with which theta_3 is
-        0.01 rad away from 0 and pi, or as far away as the pose allows, so that either
-        elbow has a solution.
-    seed : array_like, shape (6,) or (..., 6), optional
-        Joints from which the solutions of a calibrated arm are searched too [rad]; not looked at
-        for an ideal arm, which has them all in closed form.
+    `T` (..., 4, 4): T_base_tool [m]. `q6` () or (...): desired last joint where a wrist
+    singularity leaves it free [rad]. It is used where the elbow can reach the pose with it.
+    Elsewhere the nearest value is used with which theta_3 is 0.01 rad away from 0 and pi, or as
+    far away as the pose allows, so that either elbow has a solution. `seed` (6,) or (..., 6):
+    joints from which the solutions of a calibrated arm are searched too [rad]; not looked at for
+    an ideal arm, which has them all in closed form.
 
-    Returns
-    -------
-    q : ndarray, shape (..., 8, 6)
-        Row k is the solution on `BRANCHES[k]`, in (-pi, pi]; NaN where there is none. A double
-        root is in the row with shoulder `left`, elbow `up` or wrist `down`; its twin is NaN.
-    ok : ndarray of bool, shape (..., 8)
-        Which rows hold a solution.
+    Returns joints (..., 8, 6), row k the solution on `BRANCHES[k]` in (-pi, pi], NaN where there
+    is none; and which rows (..., 8) hold a solution. A double root is in the row with shoulder
+    `left`, elbow `up` or wrist `down`; its twin is NaN.
 
-    Raises
-    ------
-    InvalidInput
-        A pose has a wrong shape, is not finite or not rigid; or `q6`, or the `seed` of a
-        calibrated arm, is not finite or of a wrong shape.
+    Raises `InvalidInput`: a pose has a wrong shape, is not finite or not rigid; or `q6`, or the
+    `seed` of a calibrated arm, is not finite or of a wrong shape.
 
     """
     poses = as_poses(T, 'T')

@@ -25,8 +25,8 @@ from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics.forward import forward
 from ur5_pick_place.kinematics.model import (
     ALPHA,
+    ARMS,
     MOVING_LINKS,
-    PRESETS,
     Q_MAX,
     UR3_LAB_DH,
     UR3_LAB_OFFSET,
@@ -62,19 +62,12 @@ def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
     """
     Return the model of a preset, a DH table, or a calibrated robot.
 
-    Parameters
-    ----------
-    source
-        One of `UR_TYPES`, or 'ur3_lab', the UR3 of a lab exercise with its own lengths and joint
-        zeros; the path of a calibration file of the UR driver; or a DH table: a mapping with `a`
-        and `d` (six numbers each, metres), optionally `alpha` and `offset` (radians) and any of
-        `q_min q_max qd_max effort_max`, which are the UR5's if left out. A Model is returned as it
-        is.
+    `source`: one of `UR_TYPES`, or 'ur3_lab', the UR3 of a lab exercise with its own lengths and
+    joint zeros; the path of a calibration file of the UR driver; or a DH table: a mapping with `a`
+    and `d` (six numbers each, metres), optionally `alpha` and `offset` (radians) and any of `q_min
+    q_max qd_max effort_max`, which are the UR5's if left out. A Model is returned as it is.
 
-    Raises
-    ------
-    InvalidInput
-        Unknown name, unreadable file, or a table that is not a UR's.
+    Raises `InvalidInput`: unknown name, unreadable file, or a table that is not a UR's.
 
     """
     if isinstance(source, Model):
@@ -86,7 +79,7 @@ def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
             f'robot model of type {type(source).__name__}: must be the name of an arm, the path '
             'of a calibration file, a DH table or a Model'
         )
-    if source in PRESETS:
+    if source in ARMS:
         return _preset(str(source))
     if source == 'ur3_lab':
         return _preset('ur3', name='ur3_lab', lengths=UR3_LAB_DH, offset=UR3_LAB_OFFSET)
@@ -106,10 +99,8 @@ def load_calibrated(path: Path) -> Model:
     The file does not name its type, so the preset with the nearest lengths is used. Its hash, or
     one of its numbers where it gives none, is the model's `calibration`.
 
-    Raises
-    ------
-    InvalidInput
-        The file cannot be read, an entry is missing or not a number, or the arm is not a known UR.
+    Raises `InvalidInput`: the file cannot be read, an entry is missing or not a number, or the arm
+    is not a known UR.
 
     """
     numbers, name = _read(path)
@@ -178,8 +169,8 @@ def _preset(
     lengths: tuple[float, ...] = (),
     offset: tuple[float, ...] = (0.0,) * 6,
 ) -> Model:
-    dh, speeds, efforts = PRESETS[preset]
-    a2, a3, d1, d4, d5, d6 = lengths or dh
+    arm = ARMS[preset]
+    a2, a3, d1, d4, d5, d6 = lengths or arm['lengths']
     joint_group = [0, 0, 1, 2, 2, 2]
     return Model(
         name=name or preset,
@@ -189,8 +180,8 @@ def _preset(
         offset=np.array(offset),
         q_min=-Q_MAX,
         q_max=Q_MAX,
-        qd_max=np.deg2rad(np.array(speeds, dtype=float)[joint_group]),
-        effort_max=np.array(efforts, dtype=float)[joint_group],
+        qd_max=np.deg2rad(np.array(arm['speeds'], dtype=float)[joint_group]),
+        effort_max=np.array(arm['torques'], dtype=float)[joint_group],
     )
 
 

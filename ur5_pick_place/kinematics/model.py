@@ -14,9 +14,12 @@ config/<type>/default_kinematics.yaml.
 
 """
 
+import json
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,37 +55,16 @@ ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)  # the same for 
 # limited to ±360° like the others, which is also enough for every variant.
 Q_MAX = np.deg2rad([360.0, 360.0, 180.0, 360.0, 360.0, 360.0])
 
-# name: a2, a3, d1, d4, d5, d6 [m]; speeds of joint 1-2, 3, 4-6 [deg/s]; torques of the same [N m]
-PRESETS = {
-    'ur3': ((-0.24365, -0.21325, 0.1519, 0.11235, 0.08535, 0.0819), (180, 180, 360), (56, 28, 12)),
-    'ur5': (
-        (-0.425, -0.39225, 0.089159, 0.10915, 0.09465, 0.0823),
-        (180, 180, 180),
-        (150, 150, 28),
-    ),
-    'ur10': (
-        (-0.612, -0.5723, 0.1273, 0.163941, 0.1157, 0.0922),
-        (120, 180, 180),
-        (330, 150, 56),
-    ),
-    'ur3e': (
-        (-0.24355, -0.2132, 0.15185, 0.13105, 0.08535, 0.0921),
-        (180, 180, 360),
-        (54, 28, 9),
-    ),
-    'ur5e': ((-0.425, -0.3922, 0.1625, 0.1333, 0.0997, 0.0996), (180, 180, 180), (150, 150, 28)),
-    'ur10e': (
-        (-0.6127, -0.57155, 0.1807, 0.17415, 0.11985, 0.11655),
-        (120, 180, 180),
-        (330, 150, 54),
-    ),
-    'ur16e': (
-        (-0.4784, -0.36, 0.1807, 0.17415, 0.11985, 0.11655),
-        (120, 180, 180),
-        (330, 150, 54),
-    ),
-}
-UR_TYPES = tuple(PRESETS)
+ARMS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name('arms.json').read_text())
+"""
+By UR type, what UR publishes.
+
+`lengths`: a2, a3, d1, d4, d5, d6 [m]. `speeds`, `torques`: of joint 1-2, 3, 4-6 [deg/s, N m].
+`payload` [kg]. `links`: of links 1 to 6 `mass` [kg], `centre` [m] and `inertia`, see
+`link_inertias`: xx, yy, zz, xy, xz, yz about the centre [kg m2].
+
+"""
+UR_TYPES = tuple(ARMS)
 
 # The UR3 of the laboratory exercise, with the lengths of its work sheet. Its zero differs:
 # robot theta_1 = sheet + pi, robot theta_4 = sheet - pi/2.

@@ -15,7 +15,7 @@ from ur5_pick_place.kinematics.branches import BRANCHES, classify
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import Array, as_floats, check_rigid, check_transform
+from ur5_pick_place.kinematics.transforms import Array, as_floats, check_transform
 
 Limits = tuple[ArrayLike, ArrayLike]
 
@@ -63,12 +63,7 @@ def all_solutions(
     `T` (4, 4): T_base_tool [m]. `q6`: desired last joint at a wrist singularity [rad]. `seed`
     (6,): joints from which the solutions of a calibrated arm are searched too [rad].
 
-    Returns
-    -------
-    q : ndarray, shape (n, 6)
-        In (-pi, pi], sorted by branch.
-    branch : ndarray of int, shape (n,)
-        Indices into `BRANCHES`.
+    Returns (n, 6) in (-pi, pi], sorted by branch, and the branches (n,), indices into `BRANCHES`.
 
     """
     if m.mounts is None:
@@ -99,18 +94,30 @@ def solutions_near(
     `limits` (6,): lowest and highest joint angles instead of the model's [rad].
 
     """
-    pose, near = as_floats(T, 'T'), as_floats(seed, 'seed')
+    pose, near = as_floats(T, 'T'), check_joints(seed, 'seed')
     if pose.shape != (4, 4) or near.shape != (6,):
         raise InvalidInput(
             f'T has shape {pose.shape}, seed {near.shape}: must be (4, 4) and (6,), one at a time'
         )
-    q, branch, distances = np.empty((MOST, 6)), np.empty(MOST, dtype=np.intp), np.empty(MOST)
-    count = _ik.solutions_near(
-        m.arm, np.ascontiguousarray(pose), near, *_bounds(m, limits), q, branch, distances
-    )
-    if count < 0:
-        check_rigid(pose, 'T')
-        check_joints(near, 'seed')
-        raise InvalidInput('T: not a rotation, by rounding errors; normalise it first')
-    branches = map(BRANCHES.__getitem__, branch[:count].tolist())
-    return [*map(Solution, branches, q, distances[:count].tolist())]
+    low, high = _bounds(m, limits)
+    found, rows = all_solutions(m, pose, float(np.clip(near[5], low[5], high[5])), near)
+    q, is_within = nearest_turns(found, near, low, high)
+    distance = np.abs(q - near).max(axis=1)
+    order = np.lexsort((rows, distance))
+    return [
+        Solution(BRANCHES[rows[k]], q[k], float(distance[k])) for k in order if is_within[k]
+    ]
+
+
+def nearest_turns(
+    q: Array, q_near: Array, low: Array, high: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    """
+    Return joints (..., 6) [rad], turned by whole turns to be nearest to `q_near` within bounds.
+
+    Also returns for which rows (...) every joint has such a turn between `low` and `high` (6,).
+
+    """
+    fewest, most = np.ceil((low - q) / _TURN), np.floor((high - q) / _TURN)
+    turned = q + _TURN * np.minimum(np.maximum(np.round((q_near - q) / _TURN), fewest), most)
+    return turned, ((low <= turned) & (turned <= high)).all(axis=-1)

@@ -122,7 +122,7 @@ def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
     arm = pin.Model()
     arm.gravity.linear = np.array([0.0, 0.0, -GRAVITY])
     for link, (joint, frame) in zip(links, chain(arm, m, pin.SE3.Identity())[1:], strict=True):
-        body = pin.Inertia(link.mass, np.array(link.centre), link.inertia)
+        body = pin.Inertia(link.mass, link.centre, link.inertia)
         arm.appendBodyToJoint(joint, body, frame)
     return arm
 

@@ -29,6 +29,7 @@ from ur5_pick_place.kinematics import (
 from ur5_pick_place.kinematics.model import LINKS
 from ur5_pick_place.kinematics.reasons import MissingBranch
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.kinematics.variants import nearest_turns
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths.follow import tool_text
@@ -122,9 +123,8 @@ def goals_at(
     if branch:
         is_solved &= np.array(BRANCHES) == branch
     low, high = np.maximum(within[0], model.q_min), np.minimum(within[1], model.q_max)
-    q = found + _TURN * np.round((q_near - found) / _TURN)
-    q += _TURN * (np.ceil((low - q) / _TURN).clip(0.0) - np.ceil((q - high) / _TURN).clip(0.0))
-    is_solved &= ((low <= q) & (q <= high)).all(axis=-1)
+    q, is_within = nearest_turns(found, q_near, low, high)
+    is_solved &= is_within
     distance = np.where(is_solved, (np.abs(q - q_near) / qd).max(axis=-1), np.inf)
     by_rank = np.argsort(distance, axis=1)
     distance = np.take_along_axis(distance, by_rank, axis=1)

@@ -15,7 +15,7 @@ import pytest
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, Model, link_frames, load_model
-from ur5_pick_place.kinematics.link_inertias import LINKS, link_inertias
+from ur5_pick_place.kinematics.link_inertias import link_inertias
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.scene.inertias import Load
@@ -43,7 +43,7 @@ def bodies(
 ) -> list[tuple[int, float, np.ndarray, np.ndarray]]:
     """List DH frame, mass [kg], centre [m] and inertia [kg m2] of each body."""
     links = [
-        (i, link.mass, np.array(link.centre), link.inertia)
+        (i, link.mass, link.centre, link.inertia)
         for i, link in enumerate(link_inertias(arm), 1)
     ]
     return links + [(6, load.mass, load.centre, load.inertia) for load in loads]
@@ -146,7 +146,7 @@ def gripper_of(model: mujoco.MjModel, data: mujoco.MjData) -> Load:
     return Load(float(mass.sum()), centre, (inertia + inertia.T) / 2)
 
 
-@pytest.mark.parametrize('arm', LINKS)
+@pytest.mark.parametrize('arm', UR_TYPES)
 def test_every_link_is_a_body_that_can_exist(arm: str) -> None:
     """No principal moment exceeds the other two together, but for what the sheets round."""
     for link in link_inertias(arm):
