@@ -120,4 +120,4 @@ def nearest_turns(
     """
     fewest, most = np.ceil((low - q) / _TURN), np.floor((high - q) / _TURN)
     turned = q + _TURN * np.minimum(np.maximum(np.round((q_near - q) / _TURN), fewest), most)
-    return turned, ((low <= turned) & (turned <= high)).all(axis=-1)
+    return turned, np.asarray(((low <= turned) & (turned <= high)).all(axis=-1))

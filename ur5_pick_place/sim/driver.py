@@ -98,33 +98,12 @@ class Driver:
     Controllers, pins and modes of the simulated driver.
 
     `world`: only the driver may step it. `contact`: thresholds of the protective stop after a
-    contact.
+    contact. Raises `InvalidInput`: the robot cannot have that software.
 
-    Raises `InvalidInput`: the robot cannot have that software.
-
-    Attributes
-    ----------
-    world : World
-    period : float
-        Time of a cycle [s].
-    time : float
-        Time of the last measurement [s].
-    q, qd, current : ndarray, shape (6,)
-        Last measurement in controller joint order [rad, rad/s, A].
-    report : JointReport or None
-        The measurement as published on joint_states; None if it is dropped.
-    pc_frozen : bool
-        Whether the PC, and with it this driver, stands still; the robot does not.
-    link, wiring
-        The connection from driver to clients, and from tool connector to gripper.
-    robot, dashboard, io, controllers
-        The parts that the services use.
-    trajectory : dict of str to TrajectoryController
-        The trajectory controllers by name.
-    velocity, position : ForwardController
-    freedrive : FreedriveController
-    gripper_server : GripperServer or None
-        Only of a gripper with an action server.
+    - `time`, `q`, `qd`, `current`: of the last measurement, in controller joint order
+      [s, rad, rad/s, A]
+    - `report`: the measurement as published on joint_states; None if it is dropped
+    - `pc_frozen`: whether the PC, and with it this driver, stands still; the robot does not
 
     """
 
@@ -246,11 +225,9 @@ class Driver:
     def _command(self) -> None:
         """Compute the setpoint of the next cycle with the active motion controller."""
         name, moves = self.controllers.motion, self.robot.moves
-        target = None
+        target = self.position.command if name == POSITION else None
         if name in self.trajectory:
             target = self.trajectory[name].update(self.time, self.q, self.qd, self.robot.scaling)
-        elif name == POSITION:
-            target = self.position.command
         free = moves and name == FREEDRIVE and self.freedrive.free(self.time)
         if self._free and not free:
             self._setpoint.hold(self.q)

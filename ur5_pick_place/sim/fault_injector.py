@@ -6,7 +6,7 @@ import logging
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.faults import ALL_FAULTS, Undo, faults_of
+from ur5_pick_place.sim.faults import FAULTS, GRIPPER_FAULTS, Fault, Undo
 
 _log = logging.getLogger(__name__)
 
@@ -15,8 +15,8 @@ class FaultInjector:
     """The faults of one driver."""
 
     def __init__(self, driver: Driver) -> None:
-        self._driver, self._gripper = driver, driver.world.settings.gripper
-        self.known = faults_of(self._gripper)
+        self._driver = driver
+        self.known = FAULTS | GRIPPER_FAULTS[driver.world.settings.gripper]
         """The faults that this cell can have, by name."""
         self._undo: dict[str, list[Undo]] = {}
 
@@ -32,10 +32,7 @@ class FaultInjector:
         Raises `InvalidInput`: the fault is unknown, or the state of the cell does not allow it.
 
         """
-        check_fault(name)
-        if name not in self.known:
-            raise InvalidInput(f'{name}: not a fault of gripper: {self._gripper}')
-        fault = self.known[name]
+        fault = self._known(name)
         undo = fault.inject(self._driver)
         self._undo.setdefault(name, []).append(undo)
         _log.warning('%.3f s: %s: %s', self._driver.time, name, fault.text)
@@ -48,7 +45,7 @@ class FaultInjector:
         Raises `InvalidInput`: the fault is unknown, or the robot does not allow clearing it yet.
 
         """
-        check_fault(name)
+        self._known(name)
         if name not in self._undo:
             return f'{name} was not injected'
         while self._undo[name]:
@@ -76,10 +73,9 @@ class FaultInjector:
             raise InvalidInput('; '.join(left))
         return 'all faults cleared'
 
-
-def check_fault(name: str) -> None:
-    """Raise `InvalidInput` unless there is a fault of that name."""
-    if name not in ALL_FAULTS:
-        near = difflib.get_close_matches(str(name), ALL_FAULTS, n=1)
-        hint = f'did you mean {near[0]}?' if near else f'known are: {", ".join(ALL_FAULTS)}'
+    def _known(self, name: str) -> Fault:
+        if name in self.known:
+            return self.known[name]
+        near = difflib.get_close_matches(str(name), self.known, n=1)
+        hint = f'did you mean {near[0]}?' if near else f'known are: {", ".join(self.known)}'
         raise InvalidInput(f'unknown fault {name!r}; {hint}')

@@ -29,7 +29,7 @@ from ur5_pick_place.sim.wiring import Bouncing, Late
 LATENCY = 0.1  # [s] each way, as on a poor wireless link
 LOSS = 0.2  # fraction of the best-effort messages, as on a poor wireless link
 
-_ASIDE = (-0.25, -0.5, PART_SIZE / 2)  # [m] on a corner of the table
+_ASIDE = np.array([-0.25, -0.5, PART_SIZE / 2])  # [m] on a corner of the table
 _SHIFT = 0.010  # [m]
 _UNMOVED = 0.001  # [m] within which the cube is where it was placed
 
@@ -98,10 +98,6 @@ def _part_present_stuck(driver: Driver) -> Undo:
 def _part_slips(driver: Driver) -> Undo:
     driver.world.hand.make_slippery(True)
     return partial(driver.world.hand.make_slippery, False)
-
-
-def _part_missing(driver: Driver) -> Undo:
-    return _displace(driver, np.array(_ASIDE))
 
 
 def _part_shifted(driver: Driver) -> Undo:
@@ -250,7 +246,7 @@ FAULTS = {
     ),
     'part_slips': Fault('the pads are slippery: a held cube slides out', _part_slips),
     'part_missing': Fault(
-        'the cube is moved to the corner of the table', _part_missing
+        'the cube is moved to the corner of the table', lambda driver: _displace(driver, _ASIDE)
     ),
     'part_shifted': Fault('the cube is shifted by 10 mm along x', _part_shifted),
     'controller_inactive': Fault(
@@ -293,14 +289,3 @@ GRIPPER_FAULTS: dict[str, dict[str, Fault]] = {
     | {f'gripper_{fault.name.lower()}': _server(fault) for fault in GripperFault},
 }
 """Those of one gripper, by gripper and name."""
-
-ALL_FAULTS = FAULTS | {
-    name: fault for faults in GRIPPER_FAULTS.values() for name, fault in faults.items()
-}
-"""The faults of every gripper, and those of any cell, by name."""
-
-
-def faults_of(gripper: str) -> dict[str, Fault]:
-    """Return the faults of a cell with this gripper."""
-    return FAULTS | GRIPPER_FAULTS[gripper]
-

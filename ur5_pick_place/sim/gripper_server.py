@@ -50,16 +50,7 @@ class GripperGoal:
 
 
 class GripperServer:
-    """
-    Moves the fingers by goals.
-
-    `kind`: type of the action that nodes offer.
-
-    Attributes
-    ----------
-    faults : set of GripperFault
-
-    """
+    """Moves the fingers by goals; `kind` is the type of the action that nodes offer."""
 
     def __init__(self, fingers: Fingers, kind: str = GRIPPER_COMMAND) -> None:
         self._fingers, self.kind = fingers, kind
@@ -81,11 +72,11 @@ class GripperServer:
     @property
     def position(self) -> float:
         """The angle as the server reports it [rad]."""
-        return math.nan if (GripperFault.NAN in self.faults) else self.true_position
+        return math.nan if GripperFault.NAN in self.faults else self.true_position
 
     def check(self, position: float) -> None:
         """Raise `InvalidInput` for a goal that is rejected."""
-        if (GripperFault.REJECTS in self.faults) or not math.isfinite(position):
+        if GripperFault.REJECTS in self.faults or not math.isfinite(position):
             raise InvalidInput(f'position {position}: rejected')
 
     def start(self, position: float) -> GripperGoal:
@@ -108,17 +99,17 @@ class GripperServer:
         goal, at = self._goal, self.true_position
         if goal is None:
             return
-        if (GripperFault.ABORTS in self.faults) or not powered:
+        if GripperFault.ABORTS in self.faults or not powered:
             self._end(goal, 'aborted')
             return
         share = min(max(goal.position / CLOSED, 0.0), 1.0)
         self._fingers.move_to(OPEN_GAP - 2 * FINGER_TRAVEL * share)
         if abs(at - self._moved[0]) > _STALL_STEP:
             self._moved = at, now
-        if (GripperFault.NEVER_ENDS in self.faults):
+        if GripperFault.NEVER_ENDS in self.faults:
             return
         if abs(at - goal.position) <= _TOLERANCE:
-            self._end(goal, 'succeeded', is_stalled=(GripperFault.WRONG_OBJECT in self.faults))
+            self._end(goal, 'succeeded', is_stalled=GripperFault.WRONG_OBJECT in self.faults)
         elif now - self._moved[1] >= _STALL_TIME:
             self._end(goal, 'succeeded', is_stalled=GripperFault.WRONG_OBJECT not in self.faults)
 
@@ -126,6 +117,6 @@ class GripperServer:
         goal.ended, goal.final = how, self.position
         if how == 'succeeded':
             goal.stalled, goal.reached_goal = is_stalled, not is_stalled
-            if (GripperFault.WRONG_OBJECT in self.faults) and goal.reached_goal:
+            if GripperFault.WRONG_OBJECT in self.faults and goal.reached_goal:
                 goal.final = goal.position
         self._goal = None

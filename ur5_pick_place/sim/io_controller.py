@@ -78,16 +78,6 @@ class IoController:
     `rated_payload`: the largest mass that the robot takes as its payload [kg]. `has_force_sensor`:
     whether the tool flange has a sensor of force and torque, as that of an e-Series has.
 
-    Attributes
-    ----------
-    pins : Pins
-    active : bool
-        Whether the controller is active.
-    slow : bool
-        The hardware takes a `set_io` command only at the last poll of the service, 0.55 s later.
-    has_no_effect : bool
-        The hardware ignores `set_io` commands; the service replies true all the same.
-
     """
 
     def __init__(
@@ -96,7 +86,8 @@ class IoController:
         self._rated_payload, self._has_force_sensor = rated_payload, has_force_sensor
         self.pins = Pins()
         self.active = True
-        self.slow = self.has_no_effect = False
+        self.slow = False  # `set_io` is taken only at the last poll of the service, 0.55 s later
+        self.has_no_effect = False  # or ignored; the service replies true all the same
         self._robot = robot
         self._queue: deque[Request] = deque()
         self._under_way: deque[tuple[float, Callable[[], object]]] = deque()

@@ -39,20 +39,13 @@ class Channel:
 
     `seed`: seed of the losses and of the jitter. `period`: time of a cycle [s].
 
-    Attributes
-    ----------
-    latency : float
-        Delay of every delivery [s].
-    jitter : int
-        Largest further delay of a delivery, at random [cycles].
-    loss : float
-        Fraction of best-effort deliveries that are lost, 0 to 1; reliable ones never are.
-
     """
 
     def __init__(self, seed: int, period: float) -> None:
-        self.latency = self.loss = 0.0
-        self.jitter, self._period = 0, period
+        self.latency = 0.0  # delay of every delivery [s]
+        self.loss = 0.0  # fraction of best-effort deliveries that are lost; of reliable ones none
+        self.jitter = 0  # largest further delay of a delivery, at random [cycles]
+        self._period = period
         self._random = random.Random(seed)
         self._under_way: deque[tuple[float, Callable[[], object]]] = deque()
 
@@ -80,30 +73,13 @@ class Channel:
 
 
 class Link:
-    """
-    Both directions of the connection, and what the driver no longer offers.
-
-    `period`: time of a cycle [s].
-
-    Attributes
-    ----------
-    to_clients, to_driver : Channel
-    joint_faults : list of Distortion
-        Distortions of the joint reports, in order.
-    io_states_silent : bool
-    set_io_absent, actions_absent : bool
-        Whether the service or actions are missing.
-    killed : bool
-        Whether the driver's process is dead.
-
-    """
+    """Both directions of the connection, and what the driver no longer offers."""
 
     def __init__(self, period: float = CYCLE) -> None:
         self.to_clients, self.to_driver = Channel(0, period), Channel(1, period)
-        self.joint_faults: list[Distortion] = []
-        self.io_states_silent = False
-        self.set_io_absent = self.actions_absent = False
-        self.killed = False
+        self.joint_faults: list[Distortion] = []  # in order
+        self.io_states_silent = self.set_io_absent = self.actions_absent = False
+        self.killed = False  # whether the driver's process is dead
 
     def pass_on(self, report: JointReport) -> JointReport | None:
         """Return the report after all distortions; None if it is dropped."""
@@ -121,7 +97,6 @@ class Frozen:
         self._first: JointReport | None = None
 
     def __call__(self, report: JointReport) -> JointReport:
-        """See `Distortion`."""
         if self._first is None:
             self._first = report
         return self._first._replace(stamp=report.stamp)
@@ -137,7 +112,6 @@ class Jumping:
         self._reports = 0
 
     def __call__(self, report: JointReport) -> JointReport:
-        """See `Distortion`."""
         jumps = self._reports % self._PERIOD == 0
         self._reports += 1
         return report._replace(q=report.q + self._JUMP) if jumps else report

@@ -60,34 +60,18 @@ class Program(Enum):
 
 
 class Robot:
-    """
-    A robot that is switched on and runs External Control.
-
-    Attributes
-    ----------
-    slider : float
-        Speed slider, 0 to 1.
-    scaling : float
-        Speed scaling as the driver reports it: the slider, 0 while the program is paused, and a
-        ramp from 0 to the slider afterwards.
-    tool_voltage : int
-        0, 12 or 24 [V], as requested; 0 while the robot is switched off.
-    payload : tuple
-        Mass [kg] and centre of gravity (x, y, z) in tool0 [m]. A program that starts has that of
-        the installation, whatever was set before.
-    popup : str
-        Popup on the pendant; empty for none.
-
-    """
+    """A robot that is switched on and runs External Control."""
 
     def __init__(self) -> None:
         self.mode = RobotMode.RUNNING
         self.program = Program.PLAYING
-        self.slider = 1.0
+        self.slider = 1.0  # 0 to 1
+        # as the driver reports it: the slider, 0 while the program is paused, and a ramp from 0
+        # to the slider afterwards
         self.scaling = 1.0
         self._tool_voltage = 0
-        self.payload = _INSTALLED_PAYLOAD
-        self.popup = ''
+        self.payload = _INSTALLED_PAYLOAD  # of a program that starts, whatever was set before
+        self.popup = ''  # on the pendant; empty for none
         self._now = 0.0
         self._stops: set[SafetyMode] = set()
         self._stopped_at = 0.0
@@ -95,6 +79,7 @@ class Robot:
 
     @property
     def tool_voltage(self) -> int:
+        """0, 12 or 24 [V], as requested; 0 while the robot is switched off."""
         return self._tool_voltage if self.mode >= RobotMode.POWER_ON else 0
 
     @tool_voltage.setter

@@ -13,21 +13,12 @@ Signal = Callable[[bool, float], bool]
 
 
 class Wiring:
-    """
-    The signals at the far end of either wire.
-
-    Attributes
-    ----------
-    stuck_output : bool or None
-        State that the gripper's wire keeps regardless of the output; None if it follows.
-    input_faults : list of Signal
-        Faults of the part-present signal, in order.
-
-    """
+    """The signals at the far end of either wire."""
 
     def __init__(self) -> None:
+        # state that the gripper's wire keeps regardless of the output; None if it follows
         self.stuck_output: bool | None = None
-        self.input_faults: list[Signal] = []
+        self.input_faults: list[Signal] = []  # of the part-present signal, in order
 
     def close_command(self, output: bool) -> bool:
         """Return the command at the gripper for a state of the output."""
@@ -48,7 +39,6 @@ class Bouncing:
         self._changed = 0.0
 
     def __call__(self, state: bool, now: float) -> bool:
-        """See `Signal`."""
         if state != self._state:
             self._changed = now if self._state is not None else now - _BOUNCE
             self._state = state
@@ -64,7 +54,6 @@ class Late:
         self._under_way: deque[tuple[float, bool]] = deque()
 
     def __call__(self, state: bool, now: float) -> bool:
-        """See `Signal`."""
         if self._arrived is None:
             self._arrived = state
         self._under_way.append((now + _LATE, state))

@@ -212,14 +212,12 @@ class TrajectoryServer(ActionFace):
         through_link(self._driver, callback, reliable=True)(handle)
 
     async def consider(self, request: FollowJointTrajectory.Goal) -> None:
-        """See `ActionFace`."""
         with self._lock:
             command = command_from_msg(request.trajectory)
             tolerances = tolerances_from_msg(request.goal_tolerance)
             self._controller.check_goal(command, self._driver.time, tolerances)
 
     def begin(self, request: FollowJointTrajectory.Goal) -> AcceptedGoal:
-        """See `ActionFace`."""
         try:
             return self._controller.start_goal(
                 command_from_msg(request.trajectory),
@@ -234,22 +232,18 @@ class TrajectoryServer(ActionFace):
             return goal
 
     def cancel(self, goal: AcceptedGoal) -> None:
-        """See `ActionFace`."""
         self._controller.cancel(goal)
 
     def ending(self, goal: AcceptedGoal) -> str:
-        """See `ActionFace`."""
         return goal.outcome.status if goal.outcome else ''
 
     def result(self, goal: AcceptedGoal) -> FollowJointTrajectory.Result:
-        """See `ActionFace`."""
         assert goal.outcome
         return FollowJointTrajectory.Result(
             error_code=goal.outcome.code, error_string=goal.outcome.message
         )
 
     def feedback(self, goal: AcceptedGoal) -> FollowJointTrajectory.Feedback | None:
-        """See `ActionFace`."""
         tracking = goal.tracking
         if tracking is None:  # accepted since the last cycle
             return None

@@ -54,7 +54,7 @@ from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import ActionFace, TrajectoryServer
 from ur5_pick_place.nodes.sim.dashboard import serve_dashboard
-from ur5_pick_place.nodes.sim.faults import serve_faults
+from ur5_pick_place.nodes.sim.faults import serve_simulation
 from ur5_pick_place.nodes.sim.gripper import ACTION, GripperActions
 from ur5_pick_place.nodes.sim.publishers import Publishers
 from ur5_pick_place.nodes.sim.services import Services
@@ -66,7 +66,6 @@ from ur5_pick_place.sim.controllers.controller_manager import (
     UNSCALED,
 )
 from ur5_pick_place.sim.driver import Driver, DriverSettings
-from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 from ur5_pick_place.sim.physics.world import CellSettings, World
@@ -125,7 +124,7 @@ class Simulation:
         self._publishers = Publishers(node, driver, prefix, settings.publish_tf)
         self._services = Services(node, driver, self._lock, group, prefix)
         serve_dashboard(node, driver, self._lock, group)
-        serve_faults(node, FaultInjector(driver), self._lock, group)
+        serve_simulation(node, driver, self._lock, group)
         self._actions: list[ActionFace] = [
             TrajectoryServer(node, driver, name, self._lock, group) for name in driver.trajectory
         ]

@@ -48,7 +48,6 @@ class GripperActions(ActionFace):
             )
 
     def monitor(self) -> None:
-        """See `ActionFace`."""
         if not self._is_silent:
             for answer in self._unanswered:
                 answer.set_result(None)
@@ -64,7 +63,6 @@ class GripperActions(ActionFace):
         return GripperFault.SILENT in self._core.faults
 
     async def consider(self, request: Any) -> None:
-        """See `ActionFace`."""
         if self._is_silent:
             answer: Future[Any] = Future()
             self._unanswered.append(answer)
@@ -76,25 +74,20 @@ class GripperActions(ActionFace):
         return float(position[0] if self._is_parallel else position)
 
     def begin(self, request: Any) -> GripperGoal:
-        """See `ActionFace`."""
         return self._core.start(self._position_of(request))
 
     def cancel(self, goal: GripperGoal) -> None:
-        """See `ActionFace`."""
         self._core.cancel(goal)
 
     def ending(self, goal: GripperGoal) -> str:
-        """See `ActionFace`."""
         return goal.ended
 
     def result(self, goal: GripperGoal) -> Any:
-        """See `ActionFace`."""
         result = self._filled(self._kind.Result(), goal.final)
         result.stalled, result.reached_goal = goal.stalled, goal.reached_goal
         return result
 
     def feedback(self, goal: GripperGoal) -> Any:
-        """See `ActionFace`."""
         return self._filled(self._kind.Feedback(), self._core.position)
 
     def _filled(self, message: Any, position: float) -> Any:

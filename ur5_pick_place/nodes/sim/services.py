@@ -79,9 +79,6 @@ class Services:
         freedrive = through_link(driver, self._freedrive, reliable=True)
         self._subscribe(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
         self._subscribe(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
-        self._serve(Trigger, 'sim_driver/feed_part', self._feed_part)
-        self._serve(Trigger, 'sim_driver/protective_stop', self._protective_stop)
-        self._serve(SetIO, 'sim_driver/switch_input', self._switch_input)
 
     def monitor(self) -> None:
         """Reply to the requests that are done; called by the executor."""
@@ -198,33 +195,6 @@ class Services:
                 self._world.place_part(x, y, math.atan2(T[1, 0], T[0, 0]), z)
         except InvalidInput as error:
             self._node.get_logger().error(f'place_part ignored: {error}')
-
-    def _switch_input(self, request: SetIO.Request, response: SetIO.Response) -> SetIO.Response:
-        try:
-            with self._lock:
-                self._driver.io.switch_input(request.pin, bool(request.state))
-            response.success = True
-        except InvalidInput as error:
-            self._node.get_logger().error(f'switch_input refused: {error}')
-        return response
-
-    def _feed_part(
-        self, request: Trigger.Request, response: Trigger.Response
-    ) -> Trigger.Response:
-        try:
-            with self._lock:
-                response.message, response.success = self._world.feed_part(), True
-        except InvalidInput as error:
-            response.message = str(error)
-        return response
-
-    def _protective_stop(
-        self, request: Trigger.Request, response: Trigger.Response
-    ) -> Trigger.Response:
-        with self._lock:
-            self._driver.robot.protective_stop()
-        response.success = True
-        return response
 
     def _serve(
         self, kind: type, name: str, callback: Callable[[Any, Any], Any]

@@ -43,17 +43,13 @@ class TrajectoryController:
     `joint_names`: the joints in controller order. `period`: update period [s]. `splices`: whether
     a new trajectory is spliced onto the running one, instead of starting from the measured state.
 
-    Attributes
-    ----------
-    deceleration : float
-        Of each joint after a cancel [rad/s2]; 0: the measured position is held at once.
-
     """
 
     def __init__(
         self, joint_names: Sequence[str], period: float = CYCLE, splices: bool = False
     ) -> None:
         self.splices = splices
+        # of each joint after a cancel [rad/s2]; 0: the measured position is held at once
         self.deceleration = 0.0
         self.joint_names = tuple(joint_names)
         self.active = False

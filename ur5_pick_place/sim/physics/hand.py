@@ -59,15 +59,7 @@ class Hand:
 
 
 class Fingers(Hand):
-    """
-    Two fingers on one motor.
-
-    Attributes
-    ----------
-    jams : bool
-        A fault: they do not move.
-
-    """
+    """Two fingers on one motor; a fault, `jams`: they do not move."""
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
         self._model = model
@@ -112,12 +104,10 @@ class Fingers(Hand):
         self._command[0] = min(self._command[0], self.travel.sum())
 
     def make_slippery(self, slips: bool) -> None:
-        """See `Hand`."""
         share = _SLIPPERY if slips else 1.0
         self._model.geom_friction[self._pads] = self._friction * share
 
     def step(self) -> None:
-        """See `Hand`."""
         speed = 0.0 if self.jams else _FINGER_SPEED
         most = 2 * speed * self._model.opt.timestep
         self._command[0] += min(max(self._goal - self._command[0], -most), most)
@@ -127,12 +117,7 @@ class Cup(Hand):
     """
     A suction cup: a vacuum level, and a weld while it holds a part.
 
-    Attributes
-    ----------
-    blows : bool
-        Its blow-off valve.
-    leaks : bool
-        A fault: the lip is damaged and never seals.
+    `blows`: its blow-off valve. A fault, `leaks`: the lip is damaged and never seals.
 
     """
 
@@ -153,7 +138,6 @@ class Cup(Hand):
         self._sucks = closed
 
     def make_slippery(self, slips: bool) -> None:
-        """See `Hand`."""
         self._slips = slips
 
     def advance(self, dt: float) -> None:
@@ -172,7 +156,6 @@ class Cup(Hand):
             self._hold(sealed)
 
     def release(self) -> None:
-        """See `Hand`."""
         if self._held is not None:
             self._data.eq_active[self._model.equality(weld_name(self._held)).id] = 0
             self._held, self._vacuum = None, 0.0

@@ -96,13 +96,6 @@ class World:
     `settings`: the arm, number of cubes, position of the feeder, and servo lag. `q` (6,): joint
     positions to start from, at rest [rad]. `boxes`: what else stands in the cell.
 
-    Attributes
-    ----------
-    settings : CellSettings
-    cycle : float
-        Control period of the arm's driver [s].
-    hand : Fingers or Cup
-
     """
 
     def __init__(
