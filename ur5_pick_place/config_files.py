@@ -175,12 +175,10 @@ def read_bytes(path: str | Path) -> bytes:
     `InvalidInput`: the home directory is unknown.
 
     """
-    def without_waiting(name: str, flags: int) -> int:  # as an empty pipe would keep us
-        return os.open(name, flags | os.O_NONBLOCK)
-
-    with open(user_path(path), 'rb', opener=without_waiting) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(f'{path} is a pipe or a device: must be a file')
+    path = user_path(path)
+    if path.exists() and not path.is_file():  # an empty pipe would keep us waiting
+        raise OSError(f'{path} is a folder, a pipe or a device: must be a file')
+    with path.open('rb') as file:
         return file.read(MAX_BYTES + 1)
 
 
@@ -221,7 +219,7 @@ def read_yaml(path: str | Path, what: str) -> Any:
     Raises `InvalidInput`: the file cannot be read; gives the reason.
 
     """
-    return _read(path, what)[0]
+    return load_yaml(path, what, lambda content: content)
 
 
 def _read(path: str | Path, what: str) -> tuple[Any, Any]:

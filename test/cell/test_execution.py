@@ -19,7 +19,7 @@ from ur5_pick_place.control.motion_monitor import (
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.sim.controllers.controller_manager import SCALED
 from ur5_pick_place.sim.controllers.goals import JointTolerance
 from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint

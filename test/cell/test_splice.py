@@ -15,7 +15,7 @@ from motion_planners import make_planner
 
 from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.loops.splicing import next_segment
-from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.sim.controllers.controller_manager import SCALED

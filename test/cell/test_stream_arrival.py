@@ -21,7 +21,7 @@ from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE
-from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.sim.controllers.controller_manager import SCALED
 
 LATE = 2  # cycles at most

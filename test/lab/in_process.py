@@ -44,7 +44,7 @@ from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.controllers.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver, DriverSettings
-from ur5_pick_place.sim.fault_injector import FaultInjector
+from ur5_pick_place.sim.faults import FaultInjector
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 from ur5_pick_place.sim.physics.world import CellSettings, World

@@ -12,7 +12,7 @@ from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of
 from ur5_pick_place.control.loops.splicing import gap_form, has_gap, next_segment
-from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError

@@ -15,7 +15,7 @@ from ur5_pick_place.kinematics.touch import (
     tcp_from_touches,
 )
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.scene.scene_edit import write_table_height, write_tcp
+from ur5_pick_place.planning.scene.scene_file import write_table_height, write_tcp
 
 Where = Callable[[str, str], Array]
 """Takes a link and a frame, '' for the arm's `base_link`; returns the link's pose (4, 4) in it."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.kinematics.model import CYCLE
@@ -202,15 +202,12 @@ class GoalListener(Protocol):
 
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
         """Called when the controller has accepted or rejected the goal."""
-        ...
 
     def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
         """Called when the controller was at time `t` of the trajectory at `stamp`, both [s]."""
-        ...
 
     def on_result(self, goal: Goal, outcome: Outcome) -> None:
         """Called when the controller reports the end of an accepted goal."""
-        ...
 
 
 class Controller(Protocol):
@@ -219,31 +216,25 @@ class Controller(Protocol):
     @property
     def why_unavailable(self) -> str:
         """Why it is not available now; empty if it is."""
-        ...
 
     @property
     def why_no_stream(self) -> str:
         """Why it cannot follow a stream of trajectories; empty if it can."""
-        ...
 
     @property
     def conflict(self) -> str:
         """Why commands might reach another arm, or be scaled by its speed slider; empty if not."""
-        ...
 
     @property
     def goals(self) -> frozenset[bytes]:
         """Ids of the goals that it reports as not ended, from any client."""
-        ...
 
     @property
     def why_not_canceled(self) -> str:
         """Why a goal goes on although it was canceled, and what to do; empty if unknown."""
-        ...
 
     def prepare(self, trajectory: Trajectory) -> Any:
         """Return what is sent for a trajectory, for `Goal.prepared`; may take long."""
-        ...
 
     def may_replace(self, points: Array, stamp: float) -> bool:
         """
@@ -252,23 +243,18 @@ class Controller(Protocol):
         `stamp` is that of the latest joints [s].
 
         """
-        ...
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
         """Send a goal and report to `listener` what becomes of it."""
-        ...
 
     def cancel(self) -> None:
         """Request the cancellation of every goal, from any client."""
-        ...
 
     def follow(self, segment: TrajectorySegment) -> None:
         """Let it follow a segment in place of the one before."""
-        ...
 
     def hold(self, q: Array) -> None:
         """Let it hold joint positions (6,) [rad] in place of what it follows."""
-        ...
 
     def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         """
@@ -280,4 +266,3 @@ class Controller(Protocol):
         answered, which may be late.
 
         """
-        ...

@@ -17,8 +17,7 @@ from ur5_pick_place.control.controller import Controller, Goal, Phase, transfer_
 from ur5_pick_place.control.locking import locked
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
-from ur5_pick_place.control.loops.stream import Stream, check_replaces_trajectories
-from ur5_pick_place.control.loops.streamed_loop import StreamedLoop
+from ur5_pick_place.control.loops.stream import Stream, StreamedLoop, check_replaces_trajectories
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, motion_state_text, skip_repeated
 from ur5_pick_place.control.reduced_mode import ReducedMode

@@ -7,7 +7,13 @@ Radians, metres, float64; twists linear part first; quaternions x, y, z, w; `T_a
 
 """
 
-from ur5_pick_place.kinematics.branches import BRANCHES, branch_index, classify
+from ur5_pick_place.kinematics.branches import (
+    BRANCHES,
+    Singularity,
+    branch_index,
+    classify,
+    singularity,
+)
 from ur5_pick_place.kinematics.forward import (
     LINK_NAMES,
     arm_corners,
@@ -17,17 +23,16 @@ from ur5_pick_place.kinematics.forward import (
     link_frames,
     link_pose,
 )
-from ur5_pick_place.kinematics.inverse import inverse
-from ur5_pick_place.kinematics.loading import load_model
-from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model
-from ur5_pick_place.kinematics.reasons import MissingBranch, explain
-from ur5_pick_place.kinematics.singularity import Singularity, singularity
-from ur5_pick_place.kinematics.variants import (
+from ur5_pick_place.kinematics.inverse import (
     Solution,
     all_solutions,
     all_variants,
+    inverse,
     solutions_near,
 )
+from ur5_pick_place.kinematics.loading import load_model
+from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model
+from ur5_pick_place.kinematics.reasons import MissingBranch, explain
 
 __all__ = [
     'BRANCHES',

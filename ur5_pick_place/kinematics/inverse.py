@@ -16,16 +16,26 @@ to be near, are a seed too, so that an arm always finds the joints at which it s
 
 """
 
-from math import isfinite
+import itertools
+from math import isfinite, pi
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics import _ik
+from ur5_pick_place.kinematics._ik import MOST
+from ur5_pick_place.kinematics.branches import BRANCHES, classify
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import Array, as_floats, as_poses, check_rigid
+from ur5_pick_place.kinematics.transforms import (
+    Array,
+    as_floats,
+    as_poses,
+    check_rigid,
+    check_transform,
+)
 
 
 def inverse(
@@ -84,3 +94,109 @@ def _seeds(seed: ArrayLike, stack: tuple[int, ...]) -> Array:
         raise InvalidInput(
             f'seed has shape {joints.shape}: must fit the poses, {stack}'
         ) from error
+
+
+Limits = tuple[ArrayLike, ArrayLike]
+
+_TURN = 2.0 * pi
+
+
+class Solution(NamedTuple):
+    """A joint solution with the name of its branch and its largest joint difference to a seed."""
+
+    branch: str
+    q: Array
+    distance: float
+
+
+def _bounds(m: Model, limits: Limits | None) -> tuple[Array, Array]:
+    """Return the lowest and highest joint angles, (6,) each [rad]."""
+    if limits is None:
+        return m.q_min, m.q_max
+    low, high = (np.ascontiguousarray(limit, np.float64) for limit in limits)
+    if not low.shape == high.shape == (6,):
+        raise InvalidInput(f'limits have shapes {low.shape}, {high.shape}: must be (6,) each')
+    return low, high
+
+
+def all_variants(m: Model, q: ArrayLike) -> Array:
+    """Return every combination of whole turns of one solution (6,) [rad] within limits, (n, 6)."""
+    joints = check_joints(q)
+    if joints.ndim != 1:
+        raise InvalidInput(f'q has shape {joints.shape}: must be (6,), one solution at a time')
+    fewest, most = np.ceil((m.q_min - joints) / _TURN), np.floor((m.q_max - joints) / _TURN)
+    turns = [np.arange(low, high + 1.0) for low, high in zip(fewest, most, strict=True)]
+    combinations = np.array(list(itertools.product(*turns))).reshape(-1, 6)
+    return joints + _TURN * combinations
+
+
+def all_solutions(
+    m: Model, T: ArrayLike, q6: float = 0.0, seed: ArrayLike | None = None
+) -> tuple[Array, NDArray[np.intp]]:
+    """
+    Return every joint solution of one pose with its branch.
+
+    These are the rows of `inverse`; on a calibrated arm also further solutions that share a branch
+    near a singularity.
+
+    `T` (4, 4): T_base_tool [m]. `q6`: desired last joint at a wrist singularity [rad]. `seed`
+    (6,): joints from which the solutions of a calibrated arm are searched too [rad].
+
+    Returns (n, 6) in (-pi, pi], sorted by branch, and the branches (n,), indices into `BRANCHES`.
+
+    """
+    if m.mounts is None:
+        rows, ok = inverse(m, T, q6)
+        return rows[ok], np.flatnonzero(ok)
+    pose = check_transform(T, 'T')
+    if pose.shape != (4, 4):
+        raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
+    near = None if seed is None else np.ascontiguousarray(check_joints(seed, 'seed'))
+    found = np.empty((MOST, 6))
+    joints = found[: _ik.solutions(m.arm, np.ascontiguousarray(pose), q6, near, found)]
+    branch = np.atleast_1d(classify(m, joints))
+    order = np.argsort(branch, kind='stable')
+    return joints[order], branch[order]
+
+
+def solutions_near(
+    m: Model, T: ArrayLike, seed: ArrayLike, limits: Limits | None = None
+) -> list[Solution]:
+    """
+    Return the solutions of one pose within the limits, nearest to a seed first.
+
+    The distance is the largest joint difference; at a wrist singularity the seed's last joint is
+    the desired one, or the nearest within the limits. Near a singularity of a calibrated arm a
+    branch may occur twice; if the seed is at the pose it is always among the solutions.
+
+    `T` (4, 4): T_base_tool [m]. `seed` (6,): joints that the solutions are to be close to [rad].
+    `limits` (6,): lowest and highest joint angles instead of the model's [rad].
+
+    """
+    pose, near = as_floats(T, 'T'), check_joints(seed, 'seed')
+    if pose.shape != (4, 4) or near.shape != (6,):
+        raise InvalidInput(
+            f'T has shape {pose.shape}, seed {near.shape}: must be (4, 4) and (6,), one at a time'
+        )
+    low, high = _bounds(m, limits)
+    found, rows = all_solutions(m, pose, float(np.clip(near[5], low[5], high[5])), near)
+    q, is_within = nearest_turns(found, near, low, high)
+    distance = np.abs(q - near).max(axis=1)
+    order = np.lexsort((rows, distance))
+    return [
+        Solution(BRANCHES[rows[k]], q[k], float(distance[k])) for k in order if is_within[k]
+    ]
+
+
+def nearest_turns(
+    q: Array, q_near: Array, low: Array, high: Array
+) -> tuple[Array, NDArray[np.bool_]]:
+    """
+    Return joints (..., 6) [rad], turned by whole turns to be nearest to `q_near` within bounds.
+
+    Also returns for which rows (...) every joint has such a turn between `low` and `high` (6,).
+
+    """
+    fewest, most = np.ceil((low - q) / _TURN), np.floor((high - q) / _TURN)
+    turned = q + _TURN * np.minimum(np.maximum(np.round((q_near - q) / _TURN), fewest), most)
+    return turned, np.asarray(((low <= turned) & (turned <= high)).all(axis=-1))

@@ -26,10 +26,10 @@ from ur5_pick_place.kinematics import (
     explain,
     inverse,
 )
+from ur5_pick_place.kinematics.inverse import nearest_turns
 from ur5_pick_place.kinematics.model import LINKS
 from ur5_pick_place.kinematics.reasons import MissingBranch
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.kinematics.variants import nearest_turns
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths.follow import tool_text

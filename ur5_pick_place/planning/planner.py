@@ -19,6 +19,7 @@ from ur5_pick_place.planning.joint_goals import check_pose, free_at_rest, joint_
 from ur5_pick_place.planning.limits import (
     Limits,
     MotionSettings,
+    Scaling,
     in_degrees,
     motion_limits,
     range_from,
@@ -27,7 +28,6 @@ from ur5_pick_place.planning.limits import (
 from ur5_pick_place.planning.paths.follow import POSITION_STEP, JointPath
 from ur5_pick_place.planning.paths.moves import PathSegment, between_stops, path_of
 from ur5_pick_place.planning.paths.trajectory import Trajectory
-from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Scene
 from ur5_pick_place.planning.scene.world import World

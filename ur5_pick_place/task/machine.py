@@ -43,19 +43,15 @@ class Port(Protocol):
     @property
     def why_not_ready(self) -> str:
         """Why no job can begin now; empty if one can."""
-        ...
 
     def observe(self) -> Observation:
         """Return the present observation, without a reply, which the machine adds."""
-        ...
 
     def send(self, command: Command, on_reply: OnOutcome) -> None:
         """Send a command; `on_reply` takes how it ended."""
-        ...
 
     def cancel_motion(self) -> None:
         """Brake the present motion, if there is one, along its path."""
-        ...
 
 
 class Machine:

@@ -16,10 +16,10 @@ from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.joint_goals import Stop, shortest_chain
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
-from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Tool
 from ur5_pick_place.settings import Settings, setting

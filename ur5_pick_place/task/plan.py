@@ -17,9 +17,9 @@ from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
-from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
 from ur5_pick_place.planning.scene.world import World

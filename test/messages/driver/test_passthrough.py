@@ -25,7 +25,7 @@ from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, check_method
 from ur5_pick_place.nodes.driver.trajectory_controller import TrajectoryController
 from ur5_pick_place.outcome import DONE, Outcome
-from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.sim.controllers.controller_manager import SCALED
 from ur5_pick_place.sim.controllers.goals import GOAL_TOLERANCE_VIOLATED, JointTolerance
 from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint

@@ -6,7 +6,7 @@ from ideal_driver import HERE, IdealArm, move
 
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.fault_injector import FaultInjector
+from ur5_pick_place.sim.faults import FaultInjector
 
 THERE = HERE + 0.5
 

@@ -27,7 +27,7 @@ from ur5_pick_place.errors import GateRefusal, IncompletePath
 from ur5_pick_place.kinematics import HOME, forward, jacobian
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import body_error, exp_se3, log_se3
-from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.limits import Scaling
 
 # -- the laws --------------------------------------------------------------------------------
 

@@ -12,8 +12,7 @@ from stop_cell import Cell
 from ur5_pick_place.control.robot_status import SAFETY_NORMAL, SAFETY_REDUCED
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.outcome import DONE
-from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.limits import Scaling, tcp_and_elbow_speed
 
 PLANNER = make_planner(replace(FAST, max_speed=1.0, reduced_speed=0.1))
 THERE = PICK + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]

@@ -11,8 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.touch import table_from_touches, tcp_from_touches
-from ur5_pick_place.planning.scene.scene_edit import write_table_height, write_tcp
-from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene, write_table_height, write_tcp
 
 CONFIG = Path(__file__).parents[3] / 'config'
 TCP, POINT = np.array([0.012, -0.007, 0.163]), np.array([-0.41, 0.18, 0.035])

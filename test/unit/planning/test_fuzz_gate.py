@@ -21,9 +21,9 @@ from scipy.interpolate import BPoly
 from ur5_pick_place.errors import GateRefusal, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.gate import CHECKS
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.planning.paths.trajectory import MAX_DURATION, Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scaling import Scaling
 
 Array = NDArray[np.float64]
 END = tool_down(0.45, -0.1, 0.35, 0.2)

@@ -23,11 +23,10 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import MotionSettings, Scaling, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.timing.ptp import stretch, time_ptp

@@ -7,8 +7,8 @@ from motion_planners import make_planner, tool_down
 
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.planning.paths.moves import JumpThresholds, find_followable_path
-from ur5_pick_place.planning.scaling import Scaling
 
 MODEL = load_model('ur5')
 STEP = 0.002

@@ -24,7 +24,7 @@ from ur5_pick_place.control.loops.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.loops.reference import Reference
-from ur5_pick_place.control.loops.streamed_loop import NOT_FOLLOWED, StreamedLoop
+from ur5_pick_place.control.loops.stream import NOT_FOLLOWED, StreamedLoop
 from ur5_pick_place.control.path_position import PathTracker
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array

@@ -17,15 +17,14 @@ import numpy as np
 from ur5_pick_place.control.loops.jog_velocity import Command, JogVelocity
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference, gentle_limits, trajectory_of
-from ur5_pick_place.control.loops.streamed_loop import NOT_FOLLOWED, StreamedLoop
+from ur5_pick_place.control.loops.stream import NOT_FOLLOWED, StreamedLoop
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import Outcome
-from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.limits import Limits, Scaling
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scaling import Scaling
 
 COMMAND_TIMEOUT = 0.2
 """Time after the last command at which the arm brakes [s, steady clock of its arrival]."""

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ur5_pick_place.control.loops.progress import near_singularity
 from ur5_pick_place.control.loops.reference import gentle_limits
 from ur5_pick_place.errors import fixed
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, jacobian
+from ur5_pick_place.kinematics.branches import nearest_singularity
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
@@ -184,8 +184,8 @@ class JogVelocity:
         if found.any():
             return _LEAVE_SPEED * found, ''
         return found, (
-            f'the tool cannot move that way {self._near(q)}; leave the singularity in another '
-            'direction, or jog a joint'
+            f'the tool cannot move that way {nearest_singularity(self._model, q).text}; leave the '
+            'singularity in another direction, or jog a joint'
         )
 
     def _bounded(self, q: Array, qd: Array) -> Array:
@@ -235,7 +235,7 @@ class JogVelocity:
         if approach <= _APPROACH or here - approach >= _NEAREST:
             return 1.0, ''
         room = (here - _NEAREST) / approach if here > _INSIDE else max(here / _NEAREST, _CREEP)
-        return max(0.0, room), f'the arm is {self._near(q)}'
+        return max(0.0, room), f'the arm is {nearest_singularity(self._model, q).text}'
 
     def _smallest(self, q: Array) -> float:
         return float(self._singular_values(q)[-1])
@@ -259,10 +259,6 @@ class JogVelocity:
         if found is None:
             return 1.0, ''
         return found.sample / _PIECES, f'collision ahead: {found.contact}'
-
-    def _near(self, q: Array) -> str:
-        name, distance, unit = near_singularity(self._model, q)
-        return f'{distance:.3f} {unit} from its {name} singularity'
 
 
 def _spare(contact: Contact) -> float:

@@ -4,14 +4,13 @@
 import numpy as np
 
 from ur5_pick_place.errors import fixed
-from ur5_pick_place.kinematics import JOINT_NAMES, Model, singularity
+from ur5_pick_place.kinematics import JOINT_NAMES, Model
+from ur5_pick_place.kinematics.branches import nearest_singularity
 from ur5_pick_place.kinematics.transforms import Array
 
 # How far the error must fall to count as progress: a fraction of it, or a distance [m].
 _FRACTION, _DISTANCE = 0.05, 0.002
-# What counts as near when the cause of a stall is named.
 _NEAR_LIMIT = 0.05  # [rad]
-_NEAR = {'shoulder': (0.02, 'm'), 'elbow': (0.3, 'rad'), 'wrist': (0.15, 'rad')}
 
 
 class ProgressMonitor:
@@ -42,21 +41,12 @@ def stall_reason(model: Model, q: Array) -> str:
             f'{JOINT_NAMES[joint]} = {fixed(np.degrees(q[joint]), 1)} deg is at its joint limit; '
             'start from another branch, or with this joint a full turn away'
         )
-    name, distance, unit = near_singularity(model, q)
-    if distance < _NEAR[name][0]:
+    nearest = nearest_singularity(model, q)
+    if nearest.is_near:
         return (
-            f'the arm is {distance:.3f} {unit} from its {name} singularity; move the line away '
-            'from it or choose another branch'
+            f'the arm is {nearest.text}; move the line away from it or choose another branch'
         )
     return (
         'no joint limit or singularity is near; if the arm moved, check for an obstacle and for '
         'delays of network or PC, else use another method'
     )
-
-
-def near_singularity(model: Model, q: Array) -> tuple[str, float, str]:
-    """Return the singularity that is nearest at joints (6,) [rad]: name, distance and unit."""
-    found = singularity(model, q)
-    distances = {name: float(getattr(found, name)) for name in _NEAR}
-    name = min(distances, key=lambda n: distances[n] / _NEAR[n][0])
-    return name, distances[name], _NEAR[name][1]

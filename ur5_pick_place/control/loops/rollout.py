@@ -20,10 +20,9 @@ from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.gate import GateReport
-from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.limits import Limits, Scaling
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
-from ur5_pick_place.planning.scaling import Scaling
 
 _LONGEST = 120.0  # [s]; computing a roll-out takes about 1 % of the duration of the motion
 _CHECK_EVERY = 0.1  # of the lookahead; with longer steps the law's goal does not keep up

@@ -13,7 +13,7 @@ stamp, and scaling * d too early without one.
 
 """
 
-from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.stop_trajectory import rest_of
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory

@@ -15,7 +15,7 @@ from unique_identifier_msgs.msg import UUID
 
 from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
 from ur5_pick_place.control.loops.splicing import gap_form, has_gap, next_segment
-from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array

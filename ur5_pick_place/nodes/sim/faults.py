@@ -13,7 +13,7 @@ from ur_msgs.srv import SetIO
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.ros.distro import fill
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.fault_injector import FaultInjector
+from ur5_pick_place.sim.faults import FaultInjector
 
 
 def serve_simulation(node: Node, driver: Driver, lock: Lock, group: CallbackGroup) -> None:

@@ -39,9 +39,9 @@ from ur5_pick_place.nodes.trajectory_planner.settings import PlannerSettings
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.goal_region import joints_within
 from ur5_pick_place.planning.joint_goals import first_free, goals_among, goals_at
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.planning.paths.moves import JumpThresholds, PathSegment, find_followable_path
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
-from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.ways_round import SEARCH_TIME
 
 AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'

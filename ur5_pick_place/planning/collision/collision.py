@@ -24,8 +24,7 @@ from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import Model, check_joints
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
-from ur5_pick_place.planning.collision.bodies import attached_name
-from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry
+from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry, attached_name
 from ur5_pick_place.planning.scene.scene import Scene
 
 # An allowed pair may touch: a placed part is pressed down by errors of teaching and sag.

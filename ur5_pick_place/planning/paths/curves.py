@@ -36,7 +36,6 @@ class Curve(Protocol):
 
     def __call__(self, s: Array) -> Array:
         """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the curve, 0 to 1."""
-        ...
 
 
 class Line:

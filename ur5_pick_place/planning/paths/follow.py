@@ -10,8 +10,8 @@ from scipy.interpolate import BSpline, make_interp_spline
 
 from ur5_pick_place.errors import IncompletePath, fixed
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, classify, inverse
+from ur5_pick_place.kinematics.branches import nearest_singularity
 from ur5_pick_place.kinematics.reasons import explain
-from ur5_pick_place.kinematics.singularity import singularity
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.limits import range_from
@@ -181,17 +181,9 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
 
 def _meets(model: Model, q: Array) -> str:
     """Return a text naming the singularity nearest to joints (6,) and what to do."""
-    near = singularity(model, q)
-    distances = {
-        'shoulder': abs(float(near.shoulder)) / model.reach[1],
-        'elbow': abs(float(near.elbow)),
-        'wrist': abs(float(near.wrist)),
-    }
-    name = min(distances, key=distances.__getitem__)
-    branch = BRANCHES[int(classify(model, q))]
     return (
-        f'the path meets the {name} singularity of branch {branch}; move the path away from it or '
-        'choose another branch'
+        f'the path meets the {nearest_singularity(model, q).name} singularity of branch '
+        f'{BRANCHES[int(classify(model, q))]}; move the path away from it or choose another branch'
     )
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from ur5_pick_place.config_files import load_yaml
 from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.settings import REQUIRED, Settings, setting
-from ur5_pick_place.task.cycle.check import check_cycle
 from ur5_pick_place.task.cycle.stages import Stage
+from ur5_pick_place.task.cycle.steps import check_cycle
 from ur5_pick_place.task.places.names import DEFAULT_PLACES, HOME, check_name
 
 __all__ = ['Cycle', 'PlaceSettings', 'Stage', 'load_cycle']

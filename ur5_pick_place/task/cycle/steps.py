@@ -3,17 +3,18 @@
 A cycle step by step: each stage, with what is in the gripper and in the payload around it.
 
 This is the only place that knows what the stages mean for the part: planner, pattern and run read
-it from the steps.
+it from the steps, and a cycle is checked here as a whole.
 
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from ur5_pick_place.task.cycle.stages import Stage
-from ur5_pick_place.task.places.names import TARGET, is_part_place
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.task.cycle.stages import SET_OUTPUT, Stage
+from ur5_pick_place.task.places.names import TARGET, above, is_part_place, near_miss, taught_place
 
 
 @dataclass(frozen=True)
@@ -150,3 +151,111 @@ def _payload_before_move(ahead: Iterable[Stage]) -> bool | None:
 def _is_part_expected(ahead: Iterable[Stage]) -> bool:
     acts = (stage.do for stage in ahead if stage.do in ('expect_part', 'open', 'close'))
     return next(acts, '') == 'expect_part'
+
+
+def check_cycle(
+    stages: Sequence[Stage], places: Collection[str], gripper_outputs: Collection[int] = ()
+) -> None:
+    """
+    Refuse an impossible sequence of stages, an unknown place, or an output of the gripper.
+
+    - `places`: without the points above them, which each place has
+    - `gripper_outputs`: the outputs that only the gripper may set
+
+    Raises `InvalidInput`: with the `key` of the stage, such as 'stages[3].to'.
+
+    """
+    known = (*places, *map(above, places))
+    hands = list(accumulate((*stages, *stages), Hand.after, initial=Hand()))
+    for number, (stage, hand) in enumerate(zip(stages, hands, strict=False)):
+        where = f'stages[{number}]'
+        if stage.is_move and stage.to not in known:
+            raise InvalidInput(
+                f'{where}.to = {stage.to!r}: must be one of {", ".join(known)}'
+                f'{near_miss(stage.to, known)}',
+                f'{where}.to',
+            )
+        if stage.do == SET_OUTPUT and stage.pin in gripper_outputs:
+            raise InvalidInput(
+                f'{where}.pin = {stage.pin}: is an output of the gripper, which must be switched '
+                'by {do: open} and {do: close} alone',
+                f'{where}.pin',
+            )
+        _refuse(_problem(stage, hand), number, stage)
+    last = len(stages) - 1
+    if problem := _problem_at_end(hands[len(stages)]):
+        raise InvalidInput(
+            f'stages[{last}] = {stages[last].name!r} ends the cycle, but {problem}',
+            f'stages[{last}]',
+        )
+    for number, stage in enumerate(stages):  # the next cycle, with the gripper as this one left it
+        hand = hands[len(stages) + number]
+        if hand.is_at_part and stage.do == 'close':
+            _refuse(_close(hand), number, stage)
+
+
+def _refuse(problem: str, number: int, stage: Stage) -> None:
+    if problem:
+        key = f'stages[{number}].do'
+        raise InvalidInput(f'{key} = {stage.do!r} at stage {stage.name!r}: {problem}', key)
+
+
+def _problem(stage: Stage, hand: Hand) -> str:
+    """Return why a stage cannot follow, and what to do instead; '' if it can."""
+    closed, picked, payload = hand.closed, hand.picked, hand.payload
+    if stage.is_move and payload and not closed:
+        return (
+            'the part was released, and the payload is still that of stage '
+            f'{payload.name!r}: must come after {{do: payload_tool}}'
+        )
+    match stage.do:
+        case 'close':
+            return _close(hand)
+        case 'open':
+            return _open(hand)
+        case 'expect_part' if not closed:
+            return 'the gripper is open: must come after {do: close}'
+        case 'expect_no_part' if closed:
+            return f'stage {closed.name!r} closed the gripper: must come after {{do: open}}'
+        case 'payload_part' if not closed:
+            return 'nothing is held: must come after {do: close}'
+        case 'payload_tool' if picked and payload:
+            return f'the part of stage {picked.name!r} is held: must come after {{do: open}}'
+    return ''
+
+
+def _problem_at_end(hand: Hand) -> str:
+    """Return what a cycle must not leave behind, or ''."""
+    if hand.payload and not hand.closed:
+        return f'the payload is still that of {hand.payload.name!r}: add {{do: payload_tool}}'
+    if hand.payload:
+        return f'{hand.payload.name!r} adds a part: release it at a place with {{do: open}}'
+    if hand.picked:
+        return f'{hand.picked.name!r} gripped a part: release it at a place with {{do: open}}'
+    return ''
+
+
+def _close(hand: Hand) -> str:
+    if hand.closed:
+        return (
+            f'the gripper was closed by stage {hand.closed.name!r} already: must come after a '
+            'release, {do: open}'
+        )
+    return ''
+
+
+def _open(hand: Hand) -> str:
+    if hand.picked and not hand.is_at_part:
+        below = taught_place(hand.place)
+        such = f', such as {{do: lin, to: {below}}}' if is_part_place(below) else ''
+        at = f' at {hand.place}' if hand.place else ''
+        return (
+            f'the part of stage {hand.picked.name!r} would fall'
+            f'{at}: must come after a move to a place{such}'
+        )
+    if hand.is_at_part and not hand.closed:
+        return (
+            f'nothing is held at {hand.place}: must come after {{do: close}}, or before the '
+            'move to that place'
+        )
+    return ''
