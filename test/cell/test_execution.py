@@ -9,7 +9,7 @@ of it through DDS.
 
 import numpy as np
 import pytest
-from motion_planners import make_planner, tool_down
+from motion_planners import make_planner, ptp_to_pose, tool_down
 
 from ur5_pick_place.control.motion_monitor import (
     MotionMonitor,
@@ -54,7 +54,7 @@ class Cell:
 
     def __init__(self, planner):
         T = tool_down(0.5, -0.25, 0.2, 0.0)
-        q = planner.ptp_to_pose(HOME, T, branch='left-up-up').trajectory.q[-1]
+        q = ptp_to_pose(planner, HOME, T, branch='left-up-up').trajectory.q[-1]
         self.arm = Blockable(World(CellSettings(servo_lag=SERVO_LAG), q))
         self.driver = Driver(self.arm)
         for _ in range(50):

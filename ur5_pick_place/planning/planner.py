@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ur5_pick_place.errors import GateRefusal, PlanningError
-from ur5_pick_place.kinematics import JOINT_NAMES, Model
+from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.collision import Contact, collision_model
 from ur5_pick_place.planning.detours import Detour, paths_round, straight_samples
@@ -213,46 +213,26 @@ class MotionPlanner:
         """
         return self._admit(self._time_ptp(q_start, q_goal, scaling), q_start)
 
-    def ptp_to_pose(
-        self,
-        q_start: Array,
-        T_base_tool: Array,
-        scaling: Scaling = Scaling(),
-        branch: str = '',
-        q_preferred: Array | None = None,
-        within: tuple[Array, Array] | None = None,
-    ) -> PlannedMotion:
-        """
-        Return a joint motion to a pose (4, 4), on `branch` or on the nearest branch.
-
-        `q_preferred` (6,) [rad] is tried first, then the nearest solutions. `within` bounds the
-        joints at the end, low and high (6,) [rad].
-
-        Raises `NoSolution`: the pose cannot be reached (on that branch) within the joint limits;
-        `JointLimitViolation`: the pose can be reached, but not `within`; `PlanningError`: every
-        solution is in collision, or the gate refuses the motion to each; gives the reason, for the
-        motion to the first one.
-
-        """
-        goals = self.joint_goals(T_base_tool, q_start, branch, within)
-        # Before the loop: else each candidate would be timed before the gate refuses it.
-        self.check_world()
-        free = free_at_rest(
-            self.collision, goals if q_preferred is None else [q_preferred, *goals]
-        )
-        if not free:
-            q6 = float(q_start[5])
-            reason = check_pose(self.limits, self.collision, T_base_tool, q6).reason
-            reason = reason or str(self.collision.check(goals[0]))
-            raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
-        return self.ptp_to_any(q_start, free, scaling)
-
     def ptp_to_any(
         self, q_start: Array, goals: Sequence[Array], scaling: Scaling = Scaling()
     ) -> PlannedMotion:
-        """Return a motion as `ptp` to the first of `goals` where one is possible."""
+        """
+        Return a motion as `ptp` to the first of `goals`, (6,) [rad] each, where one is possible.
+
+        Raises `PlanningError`: every goal is in collision, or the gate refuses the motion to each;
+        gives the reason, for the motion to the first one that is free.
+
+        """
+        # Before the loop: else each candidate would be timed before the gate refuses it.
+        self.check_world()
+        free = free_at_rest(self.collision, goals)
+        if not free:
+            T = forward(self.model, goals[0])
+            reason = check_pose(self.limits, self.collision, T, float(q_start[5])).reason
+            reason = reason or str(self.collision.check(goals[0]))
+            raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
         first: PlanningError | None = None
-        for q_goal in goals[:_CANDIDATES]:
+        for q_goal in free[:_CANDIDATES]:
             try:
                 return self.ptp(q_start, q_goal, scaling)
             except PlanningError as error:
@@ -312,26 +292,6 @@ class MotionPlanner:
             f'in {time.monotonic() - begin:.1f} s: allow more time (allowed_planning_time), move '
             'the obstacle, or choose another goal'
         )
-
-    def auto_to_pose(
-        self,
-        q_start: Array,
-        T_base_tool: Array,
-        scaling: Scaling = Scaling(),
-        branch: str = '',
-        q_preferred: Array | None = None,
-        within: tuple[Array, Array] | None = None,
-        allowed: float = SEARCH_TIME,
-    ) -> PlannedMotion:
-        """
-        Return a motion as `auto` to a pose (4, 4), on any branch, or on the one given.
-
-        Parameters and errors as `ptp_to_pose` and `auto`.
-
-        """
-        goals = self.joint_goals(T_base_tool, q_start, branch, within)
-        preferred = [] if q_preferred is None else [q_preferred]
-        return self.auto(q_start, [*preferred, *goals], scaling, allowed)
 
     def lin(
         self,

@@ -285,7 +285,8 @@ class CycleMotions:
                 return chain_of_tcp(arm, q, [replace(self._as_move(step, q_goal), blend=0.0)])
         if step.stage.to == HOME:
             return arm.auto(q, [q_goal], scaling)
-        return arm.auto_to_pose(q, self._T_goal(step.stage), scaling, self._branch, q_goal)
+        goals = arm.joint_goals(self._T_goal(step.stage), q, self._branch)
+        return arm.auto(q, [q_goal, *goals], scaling)
 
     def _retry(self, arm: MotionPlanner) -> tuple[tuple[PlannedMotion, ...], str]:
         """Plan the motions up from the missed part and down again; also why there are none."""

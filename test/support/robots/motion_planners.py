@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.kinematics import forward, link_frames, load_model
-from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.limits import MotionSettings, Scaling
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene_file import load_scene
 
@@ -56,3 +56,13 @@ def excess(trajectory, planner):
         np.abs(qddd / limits.qddd).max(),
         max(speeds) / limits.speed,
     ]
+
+
+def ptp_to_pose(planner, q_start, T, scaling=Scaling(), branch=''):
+    """Return a joint motion to a pose of the tool, on a branch if one is given."""
+    return planner.ptp_to_any(q_start, planner.joint_goals(T, q_start, branch), scaling)
+
+
+def auto_to_pose(planner, q_start, T, branch=''):
+    """Return a motion as `auto` to a pose of the tool, on a branch if one is given."""
+    return planner.auto(q_start, planner.joint_goals(T, q_start, branch))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cycle_poses import MODEL, SCENE
-from motion_planners import FAST, PICK
+from motion_planners import FAST, PICK, auto_to_pose
 from obstacle_scenes import problem
 
 from ur5_pick_place.errors import GateRefusal, PlanningError
@@ -24,7 +24,7 @@ TURN = 2.0 * np.pi
 
 def test_no_pose_ends_with_a_joint_at_the_end_of_its_range_if_others_do():
     start = PICK + [0.3, 0.0, 0.0, 0.0, 0.0, 5.0]
-    motion = MotionPlanner(MODEL, QUICK, SCENE).auto_to_pose(start, forward(MODEL, PICK))
+    motion = auto_to_pose(MotionPlanner(MODEL, QUICK, SCENE), start, forward(MODEL, PICK))
     assert motion.report.joint_margin > 0.009
 
 

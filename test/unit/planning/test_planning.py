@@ -10,7 +10,16 @@ finite differences of forward kinematics.
 import numpy as np
 import pytest
 from calibrated_arms import calibrated_arm
-from motion_planners import CONFIG, FAST, MODEL, PICK, excess, make_planner, tool_down
+from motion_planners import (
+    CONFIG,
+    FAST,
+    MODEL,
+    PICK,
+    excess,
+    make_planner,
+    ptp_to_pose,
+    tool_down,
+)
 from motion_planners import planner as planner
 from numpy.polynomial import Polynomial
 
@@ -120,7 +129,7 @@ def test_random_lines_are_straight_keep_their_branch_and_every_limit(planner, rn
         start = tool_down(*rng.uniform([0.25, -0.5, 0.05], [0.65, 0.5, 0.3]), rng.uniform(-3, 3))
         goal = tool_down(*rng.uniform([0.25, -0.5, 0.05], [0.65, 0.5, 0.3]), rng.uniform(-3, 3))
         try:
-            q = planner.ptp_to_pose(HOME, start, branch='left-up-up').trajectory.q[-1]
+            q = ptp_to_pose(planner, HOME, start, branch='left-up-up').trajectory.q[-1]
             trajectory = planner.lin(q, [goal]).trajectory
         except (GateRefusal, IncompletePath, NoSolution):
             continue
@@ -139,14 +148,14 @@ def test_random_lines_are_straight_keep_their_branch_and_every_limit(planner, rn
 
 
 def test_a_line_out_of_reach_is_refused_with_fraction_pose_and_amount(planner):
-    q = planner.ptp_to_pose(HOME, tool_down(0.6, 0, 0.1, 0)).trajectory.q[-1]
+    q = ptp_to_pose(planner, HOME, tool_down(0.6, 0, 0.1, 0)).trajectory.q[-1]
     with pytest.raises(IncompletePath, match=r'at pose \d+ of \d+.*left-up-up ends') as refusal:
         planner.lin(q, [tool_down(1.2, 0, 0.1, 0)])
     assert 0.2 < refusal.value.fraction < 0.6
 
 
 def test_a_line_through_the_shoulder_cylinder_is_refused(planner):
-    q = planner.ptp_to_pose(HOME, tool_down(0.35, 0.02, 0.3, 0)).trajectory.q[-1]
+    q = ptp_to_pose(planner, HOME, tool_down(0.35, 0.02, 0.3, 0)).trajectory.q[-1]
     with pytest.raises(IncompletePath, match='cylinder|singularity'):
         planner.lin(q, [tool_down(-0.35, 0.02, 0.3, 0)])
 
@@ -167,7 +176,7 @@ def test_random_arcs_are_round_keep_their_branch_and_every_limit(planner, rng):
         p = points[1] if kind == 'interim' else centre
         arc_point = tool_down(*p, 0)[:3, 3]
         try:
-            q = planner.ptp_to_pose(HOME, start, branch='left-up-up').trajectory.q[-1]
+            q = ptp_to_pose(planner, HOME, start, branch='left-up-up').trajectory.q[-1]
             arc = PathSegment(goal, arc_point=arc_point, kind=kind)
             trajectory = planner.chain(q, [arc]).trajectory
         except (GateRefusal, IncompletePath, NoSolution):
@@ -187,7 +196,7 @@ def test_random_arcs_are_round_keep_their_branch_and_every_limit(planner, rng):
 
 
 def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):
-    q = planner.ptp_to_pose(HOME, tool_down(0.5, 0, 0.05, 0)).trajectory.q[-1]
+    q = ptp_to_pose(planner, HOME, tool_down(0.5, 0, 0.05, 0)).trajectory.q[-1]
     with pytest.raises(BlockedPath, match=r'to \d\d %: with the tool at .* table') as refusal:
         planner.lin(q, [tool_down(0.5, 0, -0.05, 0)])
     assert 0.3 < refusal.value.fraction < 0.34  # at 18 mm of 50 to -50 mm
@@ -195,15 +204,15 @@ def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):
 
 def test_an_unreachable_pose_has_no_solution(planner):
     with pytest.raises(NoSolution, match=r'\(1\.500, 0\.000, 0\.245\) m in base_link'):
-        planner.ptp_to_pose(HOME, tool_down(1.5, 0, 0.1, 0))
+        ptp_to_pose(planner, HOME, tool_down(1.5, 0, 0.1, 0))
 
 
 def test_a_branch_is_kept_on_request_and_an_unknown_one_refused(planner):
     goal = tool_down(0.45, 0.1, 0.4, 0)
-    motion = planner.ptp_to_pose(HOME, goal, branch='left-down-up').trajectory
+    motion = ptp_to_pose(planner, HOME, goal, branch='left-down-up').trajectory
     assert BRANCHES[int(classify(MODEL, motion.q[-1]))] == 'left-down-up'
     with pytest.raises(InvalidInput, match="'upside-down' is unknown: must be one of left"):
-        planner.ptp_to_pose(HOME, goal, branch='upside-down')
+        ptp_to_pose(planner, HOME, goal, branch='upside-down')
 
 
 @pytest.mark.parametrize('pace', [(-0.1, 0), (0, 1.5), (float('nan'), 0), (0, 0, -1)])

@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from motion_planners import make_planner, tool_down
+from motion_planners import make_planner, ptp_to_pose, tool_down
 
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -22,7 +22,7 @@ def planner():
 @pytest.fixture(scope='module')
 def q_start(planner):
     T = tool_down(0.5, 0.0, 0.1, 0.0)
-    return planner.ptp_to_pose(HOME, T, branch='left-up-up').trajectory.q[-1]
+    return ptp_to_pose(planner, HOME, T, branch='left-up-up').trajectory.q[-1]
 
 
 def look(planner, q_start, *waypoints, T_tool_link=np.eye(4), **jumps):
@@ -126,7 +126,7 @@ def test_the_speed_of_the_tcp_or_of_another_point_is_bounded(
     goal = tool_down(0.45, 0.1, 0.15, 2.0)
     for trajectory in (
         planner.lin(q_start, [goal], pace).trajectory,
-        planner.ptp_to_pose(q_start, goal, pace).trajectory,
+        ptp_to_pose(planner, q_start, goal, pace).trajectory,
     ):
         t = np.linspace(0.0, trajectory.duration, 4000)
         p = planner.scene.tool.p_tool_tcp if p_tool_point is None else p_tool_point

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cycle_poses import MODEL, POSES, SCENE, taught
 from impossible_tasks import CYCLE, FAST, TASKS, TCP, at, impossible_task, planner_among
+from motion_planners import ptp_to_pose
 from obedient_robot import make_run
 
 from ur5_pick_place.errors import ExecutionError, GateRefusal, PlanningCanceled, PlanningError
@@ -107,7 +108,7 @@ def test_a_pose_goal_in_collision_is_refused_before_any_motion_is_timed(untimed)
     T = T_BASE_BASE_LINK @ np.diag([1.0, -1.0, -1.0, 1.0])
     T[:3, 3] = [-0.4, -0.2, TCP - 0.2]
     with pytest.raises(GateRefusal, match='the TCP is 200 mm below the table') as refusal:
-        planner.ptp_to_pose(HOME, T)
+        ptp_to_pose(planner, HOME, T)
     assert refusal.value.check == 'collision'
 
 

@@ -297,18 +297,14 @@ class PlanRequests:
                 return self._cartesian(wanted, goal, goal.region.nominal)
             assert goal.q is not None
             return self._cartesian(wanted, goal, forward(planner.model, goal.q))
-        is_auto, search_time = wanted.planner_id == AUTO, wanted.search_time
         if goal.region is None:
             assert goal.q is not None
-            if is_auto:
-                return planner.auto(q_start, [goal.q], scaling, search_time)
-            return planner.ptp(q_start, goal.q, scaling)
-        T, within = goal.region.nominal, (goal.q_low, goal.q_high)
-        if is_auto:
-            return planner.auto_to_pose(
-                q_start, T, scaling, goal.branch, within=within, allowed=search_time
-            )
-        return planner.ptp_to_pose(q_start, T, scaling, goal.branch, within=within)
+            if wanted.planner_id == PTP:
+                return planner.ptp(q_start, goal.q, scaling)
+            return planner.auto(q_start, [goal.q], scaling, wanted.search_time)
+        within = goal.q_low, goal.q_high
+        goals = planner.joint_goals(goal.region.nominal, q_start, goal.branch, within)
+        return self._to_any(wanted, goal, goals)
 
     def _others(self, wanted: _Request, goal: PlanningGoal) -> list[Array]:
         """Return joints (6,) [rad] within the tolerances of a goal, free of collision."""

@@ -70,35 +70,26 @@ class Sphere(Shape):
 
 
 @dataclass(frozen=True, eq=False)
-class Cylinder(Shape):
+class _Round(Shape):
+    r: float
+    height: float
+
+    def __post_init__(self) -> None:
+        kind = type(self).__name__.lower()
+        r = _length(f'radius of the {kind}', self.r)
+        h = _length(f'height of the {kind}', self.height)
+        _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        return self.r, self.height
+
+
+class Cylinder(_Round):
     """A cylinder by its radius and height."""
 
-    r: float
-    height: float
 
-    def __post_init__(self) -> None:
-        r = _length('radius of the cylinder', self.r)
-        h = _length('height of the cylinder', self.height)
-        _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
-
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        return self.r, self.height
-
-
-@dataclass(frozen=True, eq=False)
-class Cone(Shape):
+class Cone(_Round):
     """A cone by the radius of its base and its height."""
-
-    r: float
-    height: float
-
-    def __post_init__(self) -> None:
-        r = _length('radius of the cone', self.r)
-        h = _length('height of the cone', self.height)
-        _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
-
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        return self.r, self.height
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from motion_planners import CONFIG, FAST, MODEL, excess, make_planner, tool_down
+from motion_planners import CONFIG, FAST, MODEL, excess, make_planner, ptp_to_pose, tool_down
 from motion_planners import planner as planner
 
 from ur5_pick_place.errors import BlockedPath, InvalidInput
@@ -30,7 +30,7 @@ class TestChain:
     @pytest.fixture
     def q_start(self, planner):
         T = tool_down(0.45, -0.2, 0.03, 0)
-        return planner.ptp_to_pose(HOME, T, branch='left-up-up').trajectory.q[-1]
+        return ptp_to_pose(planner, HOME, T, branch='left-up-up').trajectory.q[-1]
 
     def moves(self, blend):
         return [

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from motion_planners import FAST, PICK
+from motion_planners import FAST, PICK, auto_to_pose, ptp_to_pose
 from obstacle_scenes import FAMILIES, clearance, down, placed, problem
 from solids import SCENE, UR5
 
@@ -102,7 +102,7 @@ def test_where_the_straight_motion_is_free_it_is_taken_as_it_is():
     np.testing.assert_array_equal(auto.trajectory.q, ptp.trajectory.q)
     assert auto.detour is None
     T = down(0.4, 0.2, 0.1)
-    auto, ptp = planner.auto_to_pose(PICK, T), planner.ptp_to_pose(PICK, T)
+    auto, ptp = auto_to_pose(planner, PICK, T), ptp_to_pose(planner, PICK, T)
     np.testing.assert_array_equal(auto.trajectory.q, ptp.trajectory.q)
 
 
@@ -110,7 +110,7 @@ def test_where_the_straight_motion_is_free_it_is_taken_as_it_is():
 def test_a_way_to_a_pose_keeps_the_branch_that_is_asked_for(branch):
     task = problem('wall', 7)
     T = forward(UR5, task.q_goal)
-    motion = planner_in(task.scene).auto_to_pose(task.q_start, T, branch=branch)
+    motion = auto_to_pose(planner_in(task.scene), task.q_start, T, branch=branch)
     end = motion.trajectory.q[-1]
     np.testing.assert_allclose(forward(UR5, end), T, atol=1e-6)
     assert BRANCHES[int(classify(UR5, end))] == branch
@@ -142,7 +142,7 @@ def test_a_place_in_a_body_is_refused_at_once_by_its_name():
     with pytest.raises(GateRefusal, match='at the start.*anvil'):
         planner.auto(goal, [HOME])
     with pytest.raises(GateRefusal, match='at the goal.*joint solutions.*anvil'):
-        planner.auto_to_pose(HOME, T)
+        auto_to_pose(planner, HOME, T)
     assert time.process_time() - begin < 1.5
 
 
@@ -151,7 +151,7 @@ def test_where_there_is_no_way_the_refusal_names_what_is_in_the_way_and_keeps_th
     boxes = tuple(placed(f'partition {i}', *b) for i, b in enumerate(ring))
     lid = placed('lid', (0.0, 0.0, 1.2), (2.4, 2.4, 0.02))
     planner = planner_in(replace(SCENE, boxes=(*boxes, lid)))
-    here = planner_in(SCENE).auto_to_pose(HOME, down(0.45, -0.3, 0.2)).trajectory.q[-1]
+    here = auto_to_pose(planner_in(SCENE), HOME, down(0.45, -0.3, 0.2)).trajectory.q[-1]
     there = here + [1.4, 0, 0, 0, 0, 0]
     begin = time.monotonic()
     with pytest.raises(PlanningError, match='no way round|at the') as refusal:
