@@ -176,8 +176,8 @@ def read_bytes(path: str | Path) -> bytes:
 
     """
     path = user_path(path)
-    if path.exists() and not path.is_file():  # an empty pipe would keep us waiting
-        raise OSError(f'{path} is a folder, a pipe or a device: must be a file')
+    if path.exists() and not (path.is_file() or path.is_dir()):  # an empty pipe would keep us
+        raise OSError(f'{path} is a pipe or a device: must be a file')
     with path.open('rb') as file:
         return file.read(MAX_BYTES + 1)
 
