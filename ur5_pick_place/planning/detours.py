@@ -89,10 +89,8 @@ class RoundedPolyline:
 
     `points` (n, 6) [rad]. `qd` (6,): joint speeds that convert distances to times [rad/s].
 
-    Attributes
-    ----------
-    radii : ndarray, shape (n - 2,)
-        Time from the beginning of each corner to its middle [s]; 0 = the arm stops there.
+    `radii` (n - 2,): time from the beginning of each corner to its middle [s]; 0 = the arm stops
+    there.
 
     """
 

@@ -13,6 +13,8 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import setitem
 
 import numpy as np
 
@@ -113,20 +115,11 @@ class IoController:
         """Set a digital or analog output or the tool voltage, as ur_msgs/SetIO."""
         act: Callable[[], object] | None = None
         if fun == SET_DIGITAL_OUT and 0 <= pin < DIGITAL_PINS:
-
-            def act() -> None:
-                self.pins.digital_out[pin] = bool(state)
-
+            act = partial(setitem, self.pins.digital_out, pin, bool(state))
         elif fun == SET_ANALOG_OUT and pin in (0, 1) and 0.0 <= state <= 1.0:
-
-            def act() -> None:
-                self.pins.analog_out[pin] = state
-
+            act = partial(setitem, self.pins.analog_out, pin, state)
         elif fun == SET_TOOL_VOLTAGE and state in (0.0, 12.0, 24.0):
-
-            def act() -> None:
-                self._robot.tool_voltage = int(state)
-
+            act = partial(setattr, self._robot, 'tool_voltage', int(state))
         if act is not None and self.has_no_effect:
             act = _nothing
         return self._request(act, polls=_MOST_POLLS if self.slow or self.has_no_effect else 1)
@@ -154,10 +147,7 @@ class IoController:
 
     def set_speed_slider(self, fraction: float) -> Request:
         """Move the speed slider, 0.01 to 1."""
-
-        def act() -> None:
-            self._robot.slider = fraction
-
+        act = partial(setattr, self._robot, 'slider', fraction)
         return self._request(act if 0.01 <= fraction <= 1.0 else None)
 
     def set_payload(
@@ -173,11 +163,7 @@ class IoController:
         that centre [kg m2].
 
         """
-
-        def act() -> None:
-            x, y, z = centre_of_gravity
-            self._robot.payload = (mass, (x, y, z))
-
+        act = partial(setattr, self._robot, 'payload', (mass, tuple(centre_of_gravity)))
         problem = ''
         if not np.isfinite([mass, *centre_of_gravity, *inertia]).all():
             problem = 'must be finite numbers'

@@ -157,16 +157,10 @@ class Geometry:
     """
     Bodies, the pairs of them that may meet, and how fast these can approach each other.
 
-    Attributes
-    ----------
-    pairs : tuple of (str, str)
-        Names of the two bodies of each pair; a link's several bodies share its name.
-    is_own : ndarray of bool, shape (P,)
-        Pairs of the arm's own bodies, tool and part included.
-    levers : ndarray, shape (6,)
-        Bounds on the motion of any point of the arm per turn of each joint [m/rad].
-    pair_levers : ndarray, shape (P, 6)
-        Bounds on the change of each pair's distance per turn of each joint [m/rad].
+    - `pairs`: names of the two bodies of each pair; a link's several bodies share its name
+    - `is_own` (P,): pairs of the arm's own bodies, tool and part included
+    - `levers` (6,), `pair_levers` (P, 6): bounds on the motion of any point of the arm, and on the
+      change of each pair's distance, per turn of each joint [m/rad]
 
     """
 
@@ -216,12 +210,7 @@ class ClearanceTests:
 
     By pinocchio's kinematics and coal's tests for overlap: of bounding boxes first.
 
-    `margins` (P,): see `require`.
-
-    Attributes
-    ----------
-    count : int
-        Configurations tested so far.
+    `margins` (P,): see `require`. `count`: configurations tested so far.
 
     """
 

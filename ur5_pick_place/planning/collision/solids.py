@@ -155,12 +155,7 @@ class Cavity:
     A point is inside if a ray from it crosses the surface an odd number of times, and so if one of
     two rays does: a ray may pass through an edge.
 
-    `corners` (n, 3, 3): the corners of its triangles [m].
-
-    Attributes
-    ----------
-    low, high : ndarray, shape (3,)
-        Its bounding box [m].
+    `corners` (n, 3, 3): of its triangles [m]. `low`, `high` (3,): its bounding box [m].
 
     """
 

@@ -171,9 +171,7 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
             f'collinear within {bend:.1e} rad and define no circle; use LIN, or move the interim '
             'point aside'
         )
-    normal = normal / np.linalg.norm(normal)
-    centre = p + _circumcentre(to_interim, to_goal)
-    return Arc(T_start, T_goal, centre, normal, _angle(p - centre, q - centre, normal))
+    return _arc(T_start, T_goal, p + _circumcentre(to_interim, to_goal), normal)
 
 
 def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
@@ -205,8 +203,7 @@ def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
             f'start {_text(p)}, centre {_text(centre)} and goal {_text(q)} m lie on one line: the '
             'plane of the arc is unknown; give an interim point instead'
         )
-    normal = normal / np.linalg.norm(normal)
-    return Arc(T_start, T_goal, centre, normal, _angle(p - centre, q - centre, normal))
+    return _arc(T_start, T_goal, centre, normal)
 
 
 def _circumcentre(a: Array, b: Array) -> Array:
@@ -215,9 +212,12 @@ def _circumcentre(a: Array, b: Array) -> Array:
     return np.cross((a @ a) * b - (b @ b) * a, n) / (2.0 * (n @ n))
 
 
-def _angle(a: Array, b: Array, normal: Array) -> float:
-    """Return the angle in (0, 2 pi) from `a` to `b` about `normal`."""
-    return float(np.arctan2(normal @ np.cross(a, b), a @ b) % (2.0 * np.pi))
+def _arc(T_start: Array, T_goal: Array, centre: Array, normal: Array) -> Arc:
+    """Return the arc, counter-clockwise about an axis of any length, by an angle below 2 pi."""
+    normal = normal / np.linalg.norm(normal)
+    a, b = T_start[:3, 3] - centre, T_goal[:3, 3] - centre
+    angle = float(np.arctan2(normal @ np.cross(a, b), a @ b) % (2.0 * np.pi))
+    return Arc(T_start, T_goal, centre, normal, angle)
 
 
 def _rotation_between(T_start: Array, T_goal: Array) -> Array:
