@@ -103,10 +103,7 @@ class Connection:
     """
     Clients and subscriptions of a cell's nodes, on any node in their namespace.
 
-    Parameters
-    ----------
-    group : CallbackGroup, optional
-        Of the clients.
+    `group`: of the clients.
 
     """
 

@@ -51,17 +51,10 @@ class Link(Connection):
     """
     A connection that waits for answers.
 
-    Its node is spun in a thread, beside any other user of rclpy in the process.
-
-    Parameters
-    ----------
-    node : Node
-        Ended with its context by `close`.
-    timeout : float
-        For the nodes to be there, and for a reply [s].
-    watch : callable
-        Called about 20 times a second during every wait but that for a stop; an error that it
-        raises ends the wait.
+    Its `node` is spun in a thread, beside any other user of rclpy in the process; `close` ends it
+    with its context. `timeout`: for the nodes to be there, and for a reply [s]. `watch`: called
+    about 20 times a second during every wait but that for a stop; an error that it raises ends the
+    wait.
 
     """
 
@@ -89,12 +82,7 @@ class Link(Connection):
         """
         Return a link to all nodes of a cell.
 
-        Raises
-        ------
-        TimedOut
-            Names what is missing.
-        InvalidInput
-            The namespace or ROS_DOMAIN_ID is malformed.
+        Raises `TimedOut`: names what is missing; `InvalidInput`: as `own_node`.
 
         """
         name = f'client_{os.getpid()}_{next(_numbers)}'
@@ -188,8 +176,6 @@ class Link(Connection):
             found |= dict(zip(names, values, strict=True))
         return found
 
-    # -- the graph -----------------------------------------------------------------------------
-
     def check_open(self) -> None:
         """Raise `ExecutionError` once this client is closed."""
         if self._is_closed:
@@ -208,23 +194,12 @@ class Link(Connection):
         """
         Return what `find` returns as soon as it is true.
 
-        Parameters
-        ----------
-        what : str
-            What is waited for, as text.
-        seconds : float, optional
-            Largest wait; the link's timeout by default.
-        is_working : callable
-            Returns whether the nodes are at work on it: that time does not count.
-        despite_death : bool
-            Whether to wait on although task node or planner has died, without `watch`.
+        `what`: is waited for, as text. `seconds`: at most, by default the link's timeout; that in
+        which `is_working`, as the nodes are at work on it, does not count. `despite_death`: wait
+        on although task node or planner has died, and without `watch`.
 
-        Raises
-        ------
-        TimedOut
-            Names what did not come.
-        ExecutionError
-            Task node or planner has died meanwhile, or this client was closed.
+        Raises `TimedOut`: names what did not come; `ExecutionError`: task node or planner has died
+        meanwhile, or this client was closed.
 
         """
         self.check_open()
@@ -286,10 +261,7 @@ class Link(Connection):
         """
         Have both nodes stop the arm, and return once it is at rest.
 
-        Raises
-        ------
-        ExecutionError
-            No node has accepted the stop, or the arm still moves.
+        Raises `ExecutionError`: no node has accepted the stop, or the arm still moves.
 
         """
         self.check_open()

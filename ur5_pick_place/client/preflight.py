@@ -11,11 +11,11 @@ from controller_manager_msgs.srv import ListControllers
 from diagnostic_msgs.msg import DiagnosticArray
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import GetPositionFK
-from rcl_interfaces.msg import ParameterType, ParameterValue
 from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.parameter import parameter_value_to_python
 from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_parameters
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
@@ -176,7 +176,7 @@ class _Collector:
         }
         for (node, name), reply in self._replies(requests).items():
             values = self._seen.parameters.setdefault(node, {})
-            if reply.values and (value := _value(reply.values[0])) is not None:
+            if reply.values and (value := parameter_value_to_python(reply.values[0])) is not None:
                 values[name] = value
 
     def _ask_controllers(self) -> None:
@@ -281,23 +281,3 @@ def _where(node: Node) -> str:
     chosen = [f'{name}={os.environ[name]}' for name in variables if name in os.environ]
     domain = f'ROS_DOMAIN_ID {node.context.get_domain_id()}'
     return ', '.join([domain, f'namespace {node.get_namespace()}', *chosen])
-
-
-def _value(parameter: ParameterValue) -> Any:
-    kind = parameter.type
-    fields = {
-        ParameterType.PARAMETER_BOOL: 'bool_value',
-        ParameterType.PARAMETER_INTEGER: 'integer_value',
-        ParameterType.PARAMETER_DOUBLE: 'double_value',
-        ParameterType.PARAMETER_STRING: 'string_value',
-    }
-    if kind in fields:
-        return getattr(parameter, fields[kind])
-    lists = {
-        ParameterType.PARAMETER_DOUBLE_ARRAY: 'double_array_value',
-        ParameterType.PARAMETER_INTEGER_ARRAY: 'integer_array_value',
-        ParameterType.PARAMETER_STRING_ARRAY: 'string_array_value',
-    }
-    return list(getattr(parameter, lists[kind])) if kind in lists else None
-
-

@@ -29,22 +29,14 @@ class ReceivedMessages:
     """
     The latest message of every topic that a client subscribes to.
 
-    Attributes
-    ----------
-    changed : Condition
-        Notified after every change that somebody may wait for.
-    prefix : str
-        Of the arm's joints and frames.
-    states : dict of str to str
-        The latest state of each node that publishes one, by node.
-    taught : dict of str to Event
-        The latest event `taught` of each place.
+    `changed` is notified after every change that somebody may wait for. `states` has the latest
+    state of each node that publishes one, and `taught` the latest event `taught` of each place.
 
     """
 
     def __init__(self) -> None:
         self.changed = threading.Condition()  # with an RLock: predicates may call these methods
-        self.prefix = ''
+        self.prefix = ''  # of the arm's joints and frames
         self.states: dict[str, str] = {}
         self.taught: dict[str, Event] = {}
         self._listeners: list[deque[Event]] = []
@@ -123,10 +115,7 @@ class ReceivedMessages:
         """
         Return the present joints (6,) [rad], and their message.
 
-        Raises
-        ------
-        ExecutionError
-            The driver is silent, or two publishers send them.
+        Raises `ExecutionError`: the driver is silent, or two publishers send them.
 
         """
         if self._bad_joints:

@@ -65,15 +65,7 @@ WITHOUT_SOLUTION = (NoSolution, JointLimitViolation, InCollision)
 
 
 def numbers(name: str, values: Any, count: int, unit: str) -> Array:
-    """
-    Return a user's numbers as an array (count,).
-
-    Raises
-    ------
-    InvalidInput
-        They are not `count` finite numbers; names them and the unit.
-
-    """
+    """Return a user's numbers as an array (count,); `InvalidInput` unless all are finite."""
     with suppress(ValueError, OverflowError):  # ragged, or an int too large for a float
         entries = np.asarray(values, dtype=object)
         if entries.shape == (count,) and all(map(_is_number, entries)):
@@ -115,10 +107,7 @@ def tcp_pose(xyz: Any, yaw_deg: Any, T: ArrayLike | None) -> Array:
     """
     Return the pose (4, 4) that a user gives as point and yaw, tool down, or as a matrix.
 
-    Raises
-    ------
-    InvalidInput
-        Both or none are given, a yaw beside a matrix, or they are malformed.
+    Raises `InvalidInput`: both or none are given, a yaw beside a matrix, or they are malformed.
 
     """
     if (xyz is None) == (T is None):
@@ -263,12 +252,8 @@ def solutions(state: JointState, message: str) -> Solutions:
     """
     Return the solutions of an answer of `compute_ik_all`, and why other branches are missing.
 
-    Parameters
-    ----------
-    state : JointState
-        Six joints of each branch that was found, named `<branch>/<joint>`; empty if it is not so.
-    message : str
-        Of the error code.
+    `state`: six joints of each branch that was found, named `<branch>/<joint>`; if it is not so,
+    none counts as found. `message`: of the error code.
 
     """
     found: dict[str, Array] = {}
