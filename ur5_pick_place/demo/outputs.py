@@ -13,11 +13,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.spots import default_spots
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.time_shares import shares_text
@@ -61,26 +58,19 @@ def draw_pictures(folder: Path, samples: Samples, options: DemoOptions, scene_fi
     # A slow import, needed only after the time-critical part.
     from ur5_pick_place.demo import pictures
 
-    begin, end = samples.parts[0][[0, -1]]
-    times = np.append(np.arange(begin, end, CYCLE), end)
-    task, joints = options.task, samples.joints
+    task = options.task
     start, target = default_spots(options.ur_type)
-    recording = pictures.RunSamples(
-        t=times,
-        q=samples.joints_at(times),
-        fingers=samples.fingers_at(times),
-        T_base_link_parts=samples.parts_at(times),
-        T_start=(task.start or start).T_base_link_part,
-        T_target=(task.target or target).T_base_link_part,
-        boxes=load_boxes(scene_file),
-        ur_type=options.ur_type,
-        gripper=options.gripper,
+    film = pictures.Film(
+        samples,
+        (task.start or start).T_base_link_part,
+        (task.target or target).T_base_link_part,
+        load_boxes(scene_file),
+        options.ur_type,
+        options.gripper,
     )
-    planned, measured = (joints.t, joints.q_reference), (joints.t, joints.q)
-    figure = pictures.joints_figure(planned, measured)
-    figure.savefig(folder / 'joints.png', dpi=110)
-    if pictures.draw_cell(recording, folder / 'cell.png'):
-        pictures.draw_cycle(recording, folder / 'cycle.gif')
+    pictures.joints_figure(samples.joints).savefig(folder / 'joints.png', dpi=110)
+    if pictures.draw_cell(film, folder / 'cell.png'):
+        pictures.draw_cycle(film, folder / 'cycle.gif')
 
 
 def publish(work: Path, out: Path) -> Path:

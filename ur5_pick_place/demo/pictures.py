@@ -15,14 +15,15 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.report.motion import RecordedJoints
 from ur5_pick_place.report.plots import frame, joint_title
+from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.sim.physics.cell import HAND, CellPose, apply_pose, lay_marks, load_cell
 from ur5_pick_place.sim.physics.engine import mujoco
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
-
-JointTrace = tuple[Array, Array]
 
 _log = logging.getLogger(__name__)
 
@@ -36,14 +37,10 @@ _SPACING = 0.01  # [m] of the points of a trace
 
 
 @dataclass(frozen=True)
-class RunSamples:
-    """Samples of a run over simulated time."""
+class Film:
+    """What is drawn of a run."""
 
-    t: Array  # (n,) simulated time [s], increasing
-    q: Array  # (n, 6) joint positions [rad]
-    fingers: Array  # (n, 2) closing travel of each finger [m]
-    # (n, k, 4, 4) poses of the cubes in `base_link`; NaN while one waits on the shelf
-    T_base_link_parts: Array
+    samples: Samples
     # (4, 4) start and target pose of the cube, or of the TCP that grips it
     T_start: Array
     T_target: Array
@@ -51,44 +48,44 @@ class RunSamples:
     ur_type: str = 'ur5'
     gripper: str = DIGITAL
 
-    def poses(self, i: int) -> list[CellPose]:
-        """Return the poses of the cell at sample i, one for each cube that has come."""
-        there = np.isfinite(self.T_base_link_parts[i, :, 0, 0])
-        parts = self.T_base_link_parts[i, there]
-        return [CellPose(self.q[i], self.fingers[i], T) for T in parts]
+    @property
+    def times(self) -> Array:
+        """When cubes were published first and last, and each cycle between [s]."""
+        begin, end = self.samples.parts[0][[0, -1]]
+        return np.append(np.arange(begin, end, CYCLE), end)
 
 
-def draw_cell(run: RunSamples, path: Path | str) -> bool:
+def draw_cell(run: Film, path: Path | str) -> bool:
     """
     Draw the cell when the part is highest, with the path of the TCP; return False without GL.
 
-    `run`: the run to draw. `path`: a PNG file, 960 x 720.
+    `path`: a PNG file, 960 x 720.
 
     """
     if not _can_draw():
         return False
-    with _CellCamera.open(run, 960, 720) as camera:
-        highest = int(np.nanmax(run.T_base_link_parts[:, :, 2, 3], axis=1).argmax())
+    heights = run.samples.parts_at(run.times)[..., 2, 3]
+    highest = run.times[np.nanmax(heights, axis=1).argmax()]
+    with _camera(run, 960, 720) as camera:
         picture = camera.shoot(highest, camera.tcp_path())
     picture.save(path, 'PNG')
     return True
 
 
-def draw_cycle(run: RunSamples, path: Path | str) -> bool:
+def draw_cycle(run: Film, path: Path | str) -> bool:
     """
     Draw an animation of the run in simulated time; return False without GL.
 
-    `run`: the run to draw. `path`: a GIF file, 640 x 480, about 12 frames per second.
+    `path`: a GIF file, 640 x 480, about 12 frames per second.
 
     """
     if not _can_draw():
         return False
-    duration = run.t[-1] - run.t[0]
-    step = max(_FRAME_TIME, duration / _MOST_FRAMES)
-    times = run.t[0] + np.arange(0.0, duration + step, step)
-    samples = np.minimum(np.searchsorted(run.t, times), run.t.size - 1)
-    with _CellCamera.open(run, 480, 360, fast=True) as camera:
-        frames = [camera.shoot(int(i)).resize((640, 480)) for i in samples]
+    begin, end = run.times[[0, -1]]
+    step = max(_FRAME_TIME, (end - begin) / _MOST_FRAMES)
+    with _camera(run, 480, 360, fast=True) as camera:
+        times = np.arange(begin, end + step, step)
+        frames = [camera.shoot(min(t, end)).resize((640, 480)) for t in times]
     # The octree keeps the rare colours of marks and part; a median cut would not.
     palette = frames[len(frames) // 2].quantize(128, Image.Quantize.FASTOCTREE)
     coloured = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
@@ -99,42 +96,39 @@ def draw_cycle(run: RunSamples, path: Path | str) -> bool:
     return True
 
 
+@contextmanager
+def _camera(run: Film, width: int, height: int, fast: bool = False) -> Iterator['_CellCamera']:
+    model = load_cell(run.samples.parts[1].shape[1], run.boxes, run.ur_type, run.gripper)
+    if fast:
+        model.vis.quality.shadowsize = 1024
+        model.vis.quality.offsamples = 0
+    with mujoco.Renderer(model, height, width) as renderer:
+        yield _CellCamera(run, renderer)
+
+
 class _CellCamera:
     """A camera in front of the cell."""
 
-    def __init__(self, run: RunSamples, renderer: 'mujoco.Renderer') -> None:
+    def __init__(self, run: Film, renderer: 'mujoco.Renderer') -> None:
         self._run = run
         self._renderer = renderer
         self._model = renderer.model
         self._data = mujoco.MjData(self._model)
         lay_marks(self._model, self._data, run.T_start, run.T_target)
 
-    @classmethod
-    @contextmanager
-    def open(
-        cls, run: RunSamples, width: int, height: int, fast: bool = False
-    ) -> Iterator['_CellCamera']:
-        parts = run.T_base_link_parts.shape[1]
-        model = load_cell(parts, run.boxes, run.ur_type, run.gripper)
-        if fast:
-            model.vis.quality.shadowsize = 1024
-            model.vis.quality.offsamples = 0
-        with mujoco.Renderer(model, height, width) as renderer:
-            yield cls(run, renderer)
-
     def tcp_path(self) -> Array:
         """Return the path of the TCP in steps of about `_SPACING`, (k, 3) [m]."""
         points: list[Array] = []
-        for i in range(self._run.t.size):
-            self._apply(i)
+        for t in self._run.times:
+            self._apply(t)
             here = self._data.site(f'{HAND}tcp').xpos
             if not points or np.linalg.norm(here - points[-1]) > _SPACING:
                 points.append(here.copy())
         return np.array(points)
 
-    def shoot(self, i: int, trace: Array | None = None) -> Image.Image:
-        """Render sample i, with a line through the points of `trace`, shape (k, 3)."""
-        self._apply(i)
+    def shoot(self, t: float, trace: Array | None = None) -> Image.Image:
+        """Render the cell at a time, with a line through the points of `trace`, shape (k, 3)."""
+        self._apply(t)
         mujoco.mj_forward(self._model, self._data)
         self._renderer.update_scene(self._data, 'overview')
         if trace is not None:
@@ -142,9 +136,11 @@ class _CellCamera:
                 _add_segment(self._renderer.scene, a, b)
         return Image.fromarray(self._renderer.render())
 
-    def _apply(self, i: int) -> None:
-        for part, pose in enumerate(self._run.poses(i)):
-            apply_pose(self._model, self._data, pose, part)
+    def _apply(self, t: float) -> None:
+        samples = self._run.samples
+        q, fingers, parts = samples.joints_at(t), samples.fingers_at(t), samples.parts_at(t)
+        for part, T in enumerate(parts[np.isfinite(parts[:, 0, 0])]):
+            apply_pose(self._model, self._data, CellPose(q, fingers, T), part)
 
 
 def _add_segment(scene: 'mujoco.MjvScene', a: Array, b: Array) -> None:
@@ -174,39 +170,27 @@ def _can_draw() -> bool:
         return False
 
 
-def joints_figure(planned: JointTrace, measured: JointTrace) -> Figure:
-    """
-    Plot planned against measured joints, and their difference.
-
-    `planned` and `measured`: simulated time [s], increasing, and joint positions [rad]. A row of
-    NaN in `planned` ends a motion; there is no plan until the next row.
-
-    """
+def joints_figure(joints: RecordedJoints) -> Figure:
+    """Plot measured joints against their reference, and the difference."""
+    t, planned, measured = joints.t, np.degrees(joints.q_reference), np.degrees(joints.q)
     figure = Figure(figsize=(11, 10), layout='constrained')
     grid = figure.add_gridspec(4, 2, height_ratios=(1, 1, 1, 1.2))
     first: Axes | None = None
     for j, name in enumerate(JOINT_NAMES):
         axes = figure.add_subplot(grid[j // 2, j % 2], sharex=first)
         first = first or axes
-        axes.plot(planned[0], np.degrees(planned[1][:, j]), 'C1', lw=3.5, alpha=0.6)
-        axes.plot(measured[0], np.degrees(measured[1][:, j]), 'C0', lw=1.2)
+        axes.plot(t, planned[:, j], 'C1', lw=3.5, alpha=0.6)
+        axes.plot(t, measured[:, j], 'C0', lw=1.2)
         frame(axes, joint_title(name), _TIME, 'position [deg]')
         low, high = axes.get_ylim()
         if high - low < _LEAST_SPAN:
             middle = (low + high) / 2
             axes.set_ylim(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
-    _plot_tracking_error(figure.add_subplot(grid[3, :], sharex=first), planned, measured)
     figure.axes[0].legend(('planned', 'measured'), loc='best')
+    error = figure.add_subplot(grid[3, :], sharex=first)
+    error.plot(t, measured - planned, lw=1, label=[joint_title(name) for name in JOINT_NAMES])
+    frame(error, 'measured minus planned, including servo lag', _TIME, 'error [deg]')
+    error.margins(y=0.25)  # leaves room for the legend
+    error.legend(ncols=6, fontsize=8, loc='upper center')
     figure.suptitle('Joint positions, planned and measured')
     return figure
-
-
-def _plot_tracking_error(axes: Axes, planned: JointTrace, measured: JointTrace) -> None:
-    for j, name in enumerate(JOINT_NAMES):
-        wanted = np.interp(measured[0], planned[0], planned[1][:, j], left=np.nan, right=np.nan)
-        error = np.degrees(measured[1][:, j] - wanted)
-        axes.plot(measured[0], error, lw=1, label=joint_title(name))
-    title = 'measured minus planned, including servo lag'
-    frame(axes, title, _TIME, 'error [deg]')
-    axes.margins(y=0.25)  # leaves room for the legend
-    axes.legend(ncols=6, fontsize=8, loc='upper center')

@@ -20,6 +20,14 @@ _WARNING, _STOP = 'tab:orange', 'tab:red'
 _MEASURED, _REFERENCE, _LIMIT = 'tab:blue', 'tab:orange', 'black'
 
 
+def joint_title(joint_name: str) -> str:
+    """Return the name of a joint for a title or a legend."""
+    return joint_name.removesuffix('_joint').replace('_', ' ')
+
+
+_TITLES = [joint_title(name) for name in JOINT_NAMES]
+
+
 @dataclass(frozen=True)
 class Plot:
     """A figure with title and caption."""
@@ -118,18 +126,17 @@ def _mark_stages(axes: Axes, run: Run, is_labelled: bool) -> None:
 
 
 def _draw_positions(axes: Axes, motion: Motion) -> None:
-    for j, name in enumerate(JOINT_NAMES):
-        for q, width, alpha in ((motion.q_reference, 4.0, 0.3), (motion.q, 1.2, 1.0)):
-            label = joint_title(name) if q is motion.q else None
-            axes.plot(
-                motion.t, np.degrees(q[:, j]), f'C{j}', lw=width, alpha=alpha, label=label
-            )
+    for wanted, measured in zip(
+        axes.plot(motion.t, np.degrees(motion.q_reference), lw=4.0, alpha=0.3),
+        axes.plot(motion.t, np.degrees(motion.q), lw=1.2, label=_TITLES),
+        strict=True,
+    ):
+        measured.set_color(wanted.get_color())
     axes.set_ylabel('position [deg]')
 
 
 def _draw_velocities(axes: Axes, motion: Motion) -> None:
-    for j, name in enumerate(JOINT_NAMES):
-        axes.plot(motion.t, motion.qd[:, j], lw=1.2, label=joint_title(name))
+    axes.plot(motion.t, motion.qd, lw=1.2, label=_TITLES)
     for i, limit in enumerate(np.unique(motion.max_velocity[np.isfinite(motion.max_velocity)])):
         for sign in (1, -1):
             label = 'limit' if not i and sign > 0 else None
@@ -145,8 +152,7 @@ def _draw_tcp_speed(axes: Axes, motion: Motion) -> None:
 
 
 def _draw_error(axes: Axes, motion: Motion) -> None:
-    for j, name in enumerate(JOINT_NAMES):
-        axes.plot(motion.t, np.degrees(motion.error[:, j]), lw=1.2, label=joint_title(name))
+    axes.plot(motion.t, np.degrees(motion.error), lw=1.2, label=_TITLES)
     axes.set_ylabel('joint error [deg]')
 
 
@@ -193,11 +199,6 @@ def _mark_places(axes: Axes, run: Run, motion: Motion, dimensions: int) -> None:
             axes.plot(
                 *p[:dimensions, None], marker=square, ls='', color=colour, ms=11, label=name
             )
-
-
-def joint_title(joint_name: str) -> str:
-    """Return the name of a joint for a title or a legend."""
-    return joint_name.removesuffix('_joint').replace('_', ' ')
 
 
 def frame(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ur5_pick_place.demo.pictures import RunSamples
+from ur5_pick_place.demo.pictures import Film
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.sim.physics.cell import upright
 
 BEGIN = 1_800_000_000_000_000_000  # [ns] log time of the first message
@@ -30,7 +31,7 @@ EVENTS = [
 ]
 
 
-def lifting_recording(duration: float = 4.0) -> RunSamples:
+def lifting_recording(duration: float = 4.0) -> Film:
     """Make up a run: the shoulder turns, the cube rises half-way and comes down again."""
     t = np.arange(0.0, duration, 0.008)
     x = t / duration
@@ -39,7 +40,9 @@ def lifting_recording(duration: float = 4.0) -> RunSamples:
     T_base_link_part[:, 1, 3] += 0.6 * x
     T_base_link_part[:, 2, 3] += 0.3 * np.sin(np.pi * x)
     q = HOME + np.outer(x, [0.8, 0, 0, 0, 0, 0])
-    return RunSamples(t, q, np.zeros((t.size, 2)), T_base_link_part[:, None], T_start, T_target)
+    joints = RecordedJoints(t, q, np.gradient(q, t, axis=0), q)
+    fingers = t, np.zeros((t.size, 2))
+    return Film(Samples(joints, (t, T_base_link_part[:, None]), fingers, ()), T_start, T_target)
 
 
 def nodding(n: int = 200) -> RecordedJoints:

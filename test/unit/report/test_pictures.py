@@ -18,12 +18,13 @@ from PIL import Image
 from recordings import lifting_recording
 
 from ur5_pick_place.demo.pictures import (
-    RunSamples,
+    Film,
     draw_cell,
     draw_cycle,
     joints_figure,
 )
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.report.motion import RecordedJoints
 
 
 def shares(picture: Image.Image) -> dict[str, float]:
@@ -39,7 +40,7 @@ def shares(picture: Image.Image) -> dict[str, float]:
 
 
 def drawn(
-    draw: Callable[[RunSamples, Path], bool], recording: RunSamples, path: Path
+    draw: Callable[[Film, Path], bool], recording: Film, path: Path
 ) -> Image.Image:
     """Draw, or skip the test where OpenGL does not work."""
     if not draw(recording, path):
@@ -108,8 +109,7 @@ recording = lifting_recording()
 cell = pictures.draw_cell(recording, 'cell.png')
 cycle = pictures.draw_cycle(recording, 'cycle.gif')
 assert cell == cycle, (cell, cycle)
-joints = recording.t, recording.q
-pictures.joints_figure(joints, joints).savefig('joints.png')
+pictures.joints_figure(recording.samples.joints).savefig('joints.png')
 w = world.World()
 w.step(w.q)
 print('drawn' if cell else 'not drawn', w.time)
@@ -137,7 +137,7 @@ def test_the_joint_plot_has_units_a_legend_and_the_error(tmp_path: Path) -> None
     planned = np.outer(np.sin(t), np.arange(1.0, 7.0))
     measured = planned + np.radians(0.5)
     planned[40:60] = np.nan
-    figure = joints_figure((t, planned), (t, measured))
+    figure = joints_figure(RecordedJoints(t, measured, measured, planned))
     *joints, error = figure.axes
     titles = [name.removesuffix('_joint').replace('_', ' ') for name in JOINT_NAMES]
     assert [axes.get_title() for axes in joints] == titles
