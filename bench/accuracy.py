@@ -13,7 +13,6 @@ from dataclasses import replace
 from measure import Row
 
 from ur5_pick_place.demo.comparison import changes_of, run_methods, write_cycle_with_stops
-from ur5_pick_place.demo.configuration import CONFIG
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.processes import working_folder
 
@@ -30,7 +29,7 @@ def _at(lag: float) -> list[Row]:
     rows = []
     with working_folder() as work:
         write_cycle_with_stops(work / 'cycle.yaml')
-        options = read_options(['--cycle', str(work / 'cycle.yaml')], CONFIG)
+        options = read_options(['--cycle', str(work / 'cycle.yaml')])
         options = replace(options, methods=('ik', 'resolved_rate'))
         for run in run_methods(options, changes_of(lag=lag), work):
             assert not run.failure, run.failure

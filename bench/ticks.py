@@ -10,7 +10,7 @@ import numpy as np
 from measure import Row, beside_yardstick
 
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.demo.spots import default_spots
 
 # The cell in one process of the tests.
 sys.path.append(str(Path(__file__).resolve().parents[1] / 'test'))
@@ -88,6 +88,6 @@ def plan_times() -> list[float]:
 def _cell(method: str) -> InProcessCell:
     """Return a cell with the part at start and all places taught."""
     cell = InProcessCell({'method': method})
-    cell.put_part(DEFAULT_START)
-    cell.teach(DEFAULT_START, DEFAULT_TARGET)
+    cell.put_part(default_spots('ur5')[0])
+    cell.teach(*default_spots('ur5'))
     return cell

@@ -165,26 +165,26 @@ def test_a_place_read_from_a_frame_has_no_spot():
 )
 def test_a_combination_that_makes_no_sense_is_refused_before_anything_starts(arguments, reason):
     with pytest.raises(InvalidInput, match=reason):
-        read_options(arguments, CONFIG)
+        read_options(arguments)
 
 
 def test_a_pallet_of_more_cubes_than_the_cell_holds_is_refused_with_both_numbers():
     with pytest.raises(InvalidInput, match='--grid 5 5 1: the cycle needs 25 cubes.*at most 24'):
-        read_options(['--grid', '5 5 1'], CONFIG)
+        read_options(['--grid', '5 5 1'])
 
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)
 @pytest.mark.parametrize(('name', 'cubes'), [('two_boxes', 2), ('hand_over', 1)])
 def test_every_cycle_is_laid_out_for_every_type(ur_type, name, cubes):
     words = ['--cycle', f'cycle_{name}.yaml', '--ur-type', ur_type, '--method', 'all']
-    options = read_options(words, CONFIG)
+    options = read_options(words)
     assert len(options.task.ends) == cubes and len(options.methods) == 3
     assert options.task.spots['part_1' if cubes == 2 else 'start'] == default_spots(ur_type)[0]
 
 
 def test_the_nodes_of_a_demo_get_cycle_grid_gripper_type_and_wall(tmp_path):
     words = ['--grid', '2 1 1', '--gripper', 'vacuum', '--ur-type', 'ur5e', '--wall', '0.2']
-    options = read_options([*words, '--start', '0.5 -0.1 10'], CONFIG)
+    options = read_options([*words, '--start', '0.5 -0.1 10'])
     specs = {s.executable: s.parameters for s in recorded_run._nodes('ik', options, tmp_path, {})}
     assert list(specs) == ['sim_driver', 'ik_service', 'trajectory_planner', 'pick_place']
     task, sim = specs['pick_place'], specs['sim_driver']

@@ -13,7 +13,7 @@ from independent_arm import frames
 from lab.in_process import InProcessCell
 from obedient_robot import robot_payload
 
-from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.report.motion import RecordedJoints
@@ -33,8 +33,8 @@ class Recorded:
 
     def __init__(self, is_closed=False):
         cell = self.cell = InProcessCell()
-        cell.teach(DEFAULT_START, DEFAULT_TARGET)
-        cell.put_part(DEFAULT_START)
+        cell.teach(*default_spots('ur5'))
+        cell.put_part(default_spots('ur5')[0])
         if is_closed:
             cell.station.machine.start('close', cell.station.gripper.close())
             cell.until(lambda: not cell.is_busy, 5.0, 'the gripper')
@@ -78,7 +78,7 @@ def test_the_cycle_takes_half_of_what_approach_speed_all_the_way_took(cycle):
     assert cycle.cell.stop_reason == ''
     times = cycle.times()
     assert times['done'] - times['started'] < 5.0
-    assert cycle.cell.placement(DEFAULT_TARGET)[0] < 0.5e-3
+    assert cycle.cell.placement(default_spots('ur5')[1])[0] < 0.5e-3
 
 
 def test_the_parts_of_the_cycle_time_are_its_sum_and_agree_with_the_stages(cycle):

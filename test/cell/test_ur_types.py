@@ -90,7 +90,7 @@ def test_effort_is_the_current_of_the_motors() -> None:
 @pytest.mark.parametrize('ur_type', UR_TYPES)
 def test_the_places_of_the_demo_suit_the_reach(ur_type: str) -> None:
     start, target = default_spots(ur_type)
-    checker = SpotChecker(CONFIG, ur_type)
+    checker = SpotChecker(ur_type)
     checker.check_pair(start, target)
     rng = np.random.default_rng(5)
     for _ in range(5):
@@ -100,7 +100,7 @@ def test_the_places_of_the_demo_suit_the_reach(ur_type: str) -> None:
 
 def test_the_spots_of_a_ur5_are_too_far_for_a_ur3() -> None:
     with pytest.raises(InvalidInput, match='out of reach'):
-        SpotChecker(CONFIG, 'ur3').check_pair(*default_spots('ur10'))
+        SpotChecker('ur3').check_pair(*default_spots('ur10'))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_cycle_places_the_cube_within_half_a_millimetre(ur_type: str, method: 
 
 
 def test_the_demo_and_the_nodes_take_the_type() -> None:
-    options = read_options(['--ur-type', 'ur3e'], CONFIG)
+    options = read_options(['--ur-type', 'ur3e'])
     assert (options.task.start, options.task.target) == default_spots('ur3e')
     specs = node_list('sim', CONFIG, ur_type='ur3e')
     assert {spec.parameters['ur_type'] for spec in specs} == {'ur3e'}

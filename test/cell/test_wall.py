@@ -14,7 +14,7 @@ from solids import UR5
 from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.demo.cycle_layout import write_scene_with_wall
 from ur5_pick_place.demo.options import read_options
-from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, inverse
 from ur5_pick_place.planning.scene.scene_file import load_scene
@@ -23,7 +23,7 @@ from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 from ur5_pick_place.sim.physics.world import World
 
 CONFIG = Path(__file__).parents[2] / 'config'
-SPOTS = DEFAULT_START, DEFAULT_TARGET
+SPOTS = default_spots('ur5')
 HEIGHT = 0.35
 
 
@@ -62,7 +62,7 @@ def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
     cell.on_step = lambda: touched.append(cell.world.external_torque)
     cell.until(lambda: not cell.is_busy, 60.0, 'the end of the cycle')
     assert cell.events[-1] == {'time': cell.events[-1]['time'], 'event': 'done', 'job': 'run'}
-    distance, turn = cell.placement(DEFAULT_TARGET)
+    distance, turn = cell.placement(default_spots('ur5')[1])
     assert distance < 1e-3
     assert turn < 0.01
     assert max(touched) < 10.0
@@ -101,8 +101,8 @@ def test_a_box_of_the_scene_file_is_solid(wall):
 
 
 def test_the_demo_takes_a_wall_by_its_height(tmp_path):
-    assert read_options(['--wall', '0.35', '--out', str(tmp_path)], CONFIG).wall == 0.35
-    assert read_options(['--out', str(tmp_path)], CONFIG).wall == 0.0
+    assert read_options(['--wall', '0.35', '--out', str(tmp_path)]).wall == 0.35
+    assert read_options(['--out', str(tmp_path)]).wall == 0.0
     for wrong in ('high', 'nan', '-0.1', '3'):
         with pytest.raises(SystemExit):
-            read_options([f'--wall={wrong}', '--out', str(tmp_path)], CONFIG)
+            read_options([f'--wall={wrong}', '--out', str(tmp_path)])

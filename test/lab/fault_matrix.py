@@ -13,13 +13,13 @@ import numpy as np
 from lab.cell import Cell, OpenCell, ReusableCell
 from lab.in_process import open_in_process
 from lab.workers import Workers, run_cases
-from ur5_pick_place.demo.spots import DEFAULT_START, Spot, default_spots
+from ur5_pick_place.demo.spots import Spot, default_spots
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE
 from ur5_pick_place.task import events
 
-START = DEFAULT_START
+START = default_spots('ur5')[0]
 TARGET = Spot(0.4, 0.2, 0.6)
 """Spots of a ur5; the other types use those of the demo."""
 

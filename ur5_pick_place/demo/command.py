@@ -16,7 +16,6 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.demo.options import DemoOptions, read_options
 from ur5_pick_place.demo.outputs import (
     FILES,
@@ -55,9 +54,8 @@ def main() -> None:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    config = share_directory() / 'config'
     try:
-        options = read_options(arguments, config)
+        options = read_options(arguments)
     except InvalidInput as error:
         print(f'demo: {error}', file=sys.stderr)
         return 2

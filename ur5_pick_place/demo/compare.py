@@ -27,7 +27,6 @@ from ur5_pick_place.demo.comparison import (
     run_methods,
     write_cycle_with_stops,
 )
-from ur5_pick_place.demo.configuration import CONFIG
 from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
 from ur5_pick_place.demo.processes import working_folder
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
@@ -77,7 +76,7 @@ def _options(given: argparse.Namespace, cycle_file: Path) -> DemoOptions:
     for name in ('start', 'target'):
         if spot := getattr(given, name):
             words.append(f'--{name}={spot.x} {spot.y} {math.degrees(spot.yaw)}')
-    return replace(read_options(words, CONFIG), methods=given.method or (IK, *METHODS))
+    return replace(read_options(words), methods=given.method or (IK, *METHODS))
 
 
 def figures(run: MethodRun, moves: Sequence[str]) -> dict[str, float]:

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.config_files import read_parameters, share_directory
@@ -55,3 +56,8 @@ class Configuration:
         """Return a settings object; what neither `others` nor a file sets has its default."""
         known = {f.name for f in fields(kind)}
         return kind(**{name: v for name, v in {**self._values, **others}.items() if name in known})
+
+
+def scene_file(gripper: str) -> Path:
+    """Return the scene file of the simulated cell with a kind of gripper."""
+    return CONFIG / str(Configuration({'gripper': gripper})['scene_file'])

@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 
 from ur5_pick_place.config_files import read_yaml, user_path
-from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
@@ -39,7 +39,7 @@ _REACTION = 0.5  # [s] from the start of a wait for an input to the press of its
 _NOBODY = Provenance('', '', (0.0,) * 7, 0.0)
 
 
-def read_cycle(name: str, gripper: str, config: Path) -> tuple[Path, Cycle]:
+def read_cycle(name: str, gripper: str) -> tuple[Path, Cycle]:
     """
     Return the path of a cycle file, and its cycle.
 
@@ -52,7 +52,7 @@ def read_cycle(name: str, gripper: str, config: Path) -> tuple[Path, Cycle]:
     """
     given = user_path(name)
     is_own = bool(name) and (given.name != name or os.path.lexists(given))
-    path = (given if is_own else config / (name or DEFAULT_CYCLE)).absolute()
+    path = (given if is_own else CONFIG / (name or DEFAULT_CYCLE)).absolute()
     kind, own = gripper_type(gripper), Configuration({'gripper': gripper})
     return path, load_cycle(path, kind(own.read(kind.settings_type), None).pins)
 

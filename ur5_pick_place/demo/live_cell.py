@@ -19,18 +19,16 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from ur5_pick_place.commands.arguments import add_ur_type
-from ur5_pick_place.config_files import share_directory
-from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.configuration import CONFIG, scene_file
 from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
-from ur5_pick_place.demo.options import add_gripper, add_rtf
+from ur5_pick_place.demo.options import add_cycle, add_gripper, add_rtf
 from ur5_pick_place.demo.processes import NodeProcesses, end_with_parent, working_folder
 from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list, poses_file
+from ur5_pick_place.nodes.cell.node_list import node_list, poses_file
 from ur5_pick_place.nodes.ros.distro import discovery
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
@@ -87,12 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')
     cubes = f'cubes, 1 to {MAX_PARTS} (default: 1)'
     parser.add_argument('--parts', type=int, default=1, help=cubes)
-    parser.add_argument(
-        '--cycle',
-        default='',
-        metavar='FILE',
-        help='cycle file, such as cycle_tag.yaml of config/ (default: cycle.yaml there)',
-    )
+    add_cycle(parser)
     return parser
 
 
@@ -105,18 +98,25 @@ def _run(given: argparse.Namespace) -> None:
             raise InvalidInput(f'{name} {value}: must be {low} to {high}')
     domain = prepare_environment()
     os.environ.update(discovery('LOCALHOST'))
-    config = share_directory() / 'config'
-    path, cycle = read_cycle(given.cycle, given.gripper, config)
-    scene_file = str(Configuration({'gripper': given.gripper})['scene_file'])
+    path, cycle = read_cycle(given.cycle, given.gripper)
     spots = layout(cycle, given.ur_type)
-    places = _poses_file(config, given.ur_type, given.gripper, domain)
+    places = _poses_file(given.ur_type, given.gripper, domain)
     taught, remark = _usable(PosesFile(places).poses)
     pick = next(iter(pick_places(cycle)), '')
     start = spots.get(pick, default_spots(given.ur_type)[0])
     if pick in taught:
-        start, remark = _spot(taught[pick].T_base_tcp, config, given.ur_type, scene_file)
+        start, remark = _spot(taught[pick].T_base_tcp, given.ur_type, given.gripper)
     own = {'poses_file': str(places), 'cycle_file': str(path)}
-    specs = _nodes(given, config, own, start)
+    sim = {'real_time_factor': given.rtf, 'parts': given.parts, **start.parameters}
+    specs = node_list(
+        'sim',
+        CONFIG,
+        ur_type=given.ur_type,
+        gripper=given.gripper,
+        cockpit={'host': _HOST, 'port': given.port},
+        record=True,
+        parameters={'pick_place': own, 'sim_driver': sim},
+    )
     _check_port(given.port)
     with (
         _reserved(domain),
@@ -124,7 +124,7 @@ def _run(given: argparse.Namespace) -> None:
         NodeProcesses(specs, domain, folder) as nodes,
     ):
         missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
-        _prepare(config / scene_file, nodes, missing)
+        _prepare(scene_file(given.gripper), nodes, missing)
         if remark:
             print(f'cell: {remark}', file=sys.stderr)
         address = _wait_for_address(folder / f'{_COCKPIT}.log', nodes)
@@ -135,7 +135,7 @@ def _run(given: argparse.Namespace) -> None:
         _watch(nodes, folder)
 
 
-def _poses_file(config: Path, ur_type: str, gripper: str, domain: int) -> Path:
+def _poses_file(ur_type: str, gripper: str, domain: int) -> Path:
     """
     Return the file of taught places: one for each type, gripper and domain.
 
@@ -145,7 +145,7 @@ def _poses_file(config: Path, ur_type: str, gripper: str, domain: int) -> Path:
     of_type = '' if ur_type == 'ur5' else f'_{ur_type}'
     of_gripper = '' if gripper == DIGITAL else f'_{gripper}'
     of_domain = f'_domain{domain}' if domain else ''
-    return poses_file(config, 'sim', f'{of_type}{of_gripper}{of_domain}')
+    return poses_file(CONFIG, 'sim', f'{of_type}{of_gripper}{of_domain}')
 
 
 def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
@@ -157,18 +157,16 @@ def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], st
     return left, "start and target were the same place: both are taught anew, as the demo's"
 
 
-def _spot(
-    T_base_tcp: Array, config: Path, ur_type: str, scene_file: str
-) -> tuple[Spot, str]:
+def _spot(T_base_tcp: Array, ur_type: str, gripper: str) -> tuple[Spot, str]:
     """Return where the cube lies for a taught start, and a remark if that is not at start."""
     T = T_BASE_LINK_BASE @ T_base_tcp
     spot = spot_of(T)
     try:
-        SpotChecker(config, ur_type, scene_file).check_spot('start', spot)
+        SpotChecker(ur_type, gripper).check_spot('start', spot)
     except InvalidInput as error:
         spot = default_spots(ur_type)[0]
         return spot, f"the cube lies at the demo's start, {spot}, not at the taught one: {error}"
-    T_wanted = spot.T_base_link_tcp(load_scene(config / scene_file))
+    T_wanted = spot.T_base_link_tcp(load_scene(scene_file(gripper)))
     above = float(T[2, 3] - T_wanted[2, 3])
     tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_wanted[:3, 2]))))
     if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
@@ -177,27 +175,6 @@ def _spot(
         f'the cube lies on the table at {spot}, not at start: that was taught '
         f'{1e3 * abs(above):.0f} mm {"above" if above > 0.0 else "below"} the grip height of a '
         f'cube on the table, and tilted by {math.degrees(tilt):.0f} deg'
-    )
-
-
-def _nodes(
-    given: argparse.Namespace, config: Path, own: Mapping[str, str], start: Spot
-) -> tuple[NodeSpec, ...]:
-    sim: Mapping[str, Any] = {
-        'real_time_factor': given.rtf,
-        'parts': given.parts,
-        'part_x': start.x,
-        'part_y': start.y,
-        'part_yaw': math.degrees(start.yaw),
-    }
-    return node_list(
-        'sim',
-        config,
-        ur_type=given.ur_type,
-        gripper=given.gripper,
-        cockpit={'host': _HOST, 'port': given.port},
-        record=True,
-        parameters={'pick_place': own, 'sim_driver': sim},
     )
 
 
@@ -231,7 +208,7 @@ def _reserved(domain: int) -> Iterator[None]:
 
 
 def _prepare(
-    scene_file: Path, nodes: NodeProcesses, missing: Mapping[str, Spot | None]
+    scene: Path, nodes: NodeProcesses, missing: Mapping[str, Spot | None]
 ) -> None:
     """Wait until the nodes are ready, and teach the places that are missing."""
     # Imported here so that rclpy loads while the nodes start.
@@ -240,7 +217,7 @@ def _prepare(
 
     with SimulatedCell(nodes.check) as cell:
         cell.wait_until_ready()
-        cycle = CycleRun(cell, load_scene(scene_file))
+        cycle = CycleRun(cell, load_scene(scene))
         for name, spot in missing.items():
             try:
                 cycle.teach(name, spot)

@@ -13,7 +13,6 @@ import numpy as np
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.demo.cycle_layout import layout, read_cycle, task_of
 from ur5_pick_place.demo.spots import (
     Displacement,
@@ -58,11 +57,9 @@ class DemoOptions:
     grid: tuple[int, ...] | None  # cells along x and y, and layers, at target; None = one cell
 
 
-def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
+def read_options(arguments: Sequence[str]) -> DemoOptions:
     """
     Read and check the command line.
-
-    `config`: folder with the parameters of cell and task.
 
     Raises `InvalidInput`: a spot is out of reach, the cycle file is invalid or does not go with
     the other options, or the output folder cannot be used; `SystemExit`: help was requested, or an
@@ -72,9 +69,8 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
     given = _parser().parse_args(arguments)
     out = user_path(given.out)
     _check_out(out)
-    path, cycle = read_cycle(given.cycle, given.gripper, config)
-    scene_file = Configuration({'gripper': given.gripper})['scene_file']
-    checker = SpotChecker(config, given.ur_type, scene_file)
+    path, cycle = read_cycle(given.cycle, given.gripper)
+    checker = SpotChecker(given.ur_type, given.gripper)
     spots = _spots(given, cycle, checker)
     task = task_of(cycle, spots, given.grid, given.displace)
     _check(task, checker)
@@ -143,13 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     add_gripper(parser)
     _add_spots(parser)
     add_rtf(parser)
-    parser.add_argument(
-        '--cycle',
-        default='',
-        metavar='FILE',
-        help='cycle file, such as cycle_two_boxes.yaml of config/; its places are laid out on the '
-        'table (default: cycle.yaml there)',
-    )
+    add_cycle(parser)
     parser.add_argument(
         '--grid',
         type=_grid,
@@ -180,6 +170,17 @@ def add_rtf(parser: argparse.ArgumentParser) -> None:
         type=number_within(*_RTF),
         default=1.0,
         help='simulated seconds per wall second (default: 1; reliable up to about 3)',
+    )
+
+
+def add_cycle(parser: argparse.ArgumentParser) -> None:
+    """Add the option that chooses the cycle file."""
+    parser.add_argument(
+        '--cycle',
+        default='',
+        metavar='FILE',
+        help='cycle file, such as cycle_two_boxes.yaml of config/; its places are laid out on the '
+        'table (default: cycle.yaml there)',
     )
 
 

@@ -2,7 +2,6 @@
 """Start a simulated cell, run a task on it by one method, and record that."""
 
 import contextlib
-import math
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -10,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from ur5_pick_place.demo.configuration import CONFIG, Configuration
+from ur5_pick_place.demo.configuration import CONFIG, Configuration, scene_file
 from ur5_pick_place.demo.cycle_layout import pattern, write_scene_with_wall
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain
@@ -176,12 +175,12 @@ def record_run(
 
 def scene_of(options: DemoOptions) -> Scene:
     """Return the scene of the cell, without a wall."""
-    return load_scene(_scene_file(options))
+    return load_scene(scene_file(options.gripper))
 
 
 def scene_path(options: DemoOptions, work: Path) -> Path:
     """Return the scene file of all nodes; with a wall it is written to `work`."""
-    usual, own = _scene_file(options), work / 'scene.yaml'
+    usual, own = scene_file(options.gripper), work / 'scene.yaml'
     if not options.wall:
         return usual
     start, target = (options.task.spots[name] for name in ('start', 'target'))
@@ -196,10 +195,6 @@ def arm_of(options: DemoOptions) -> dict[str, Any]:
     return arm_facts(model, scene_of(options).tool.T_tool_tcp, limits)
 
 
-def _scene_file(options: DemoOptions) -> Path:
-    return CONFIG / str(Configuration({'gripper': options.gripper})['scene_file'])
-
-
 def _nodes(
     method: str, options: DemoOptions, work: Path, changes: Changes
 ) -> tuple[NodeSpec, ...]:
@@ -208,8 +203,7 @@ def _nodes(
     scene = {'scene_file': str(scene_path(options, work))}
     sim: dict[str, Any] = {'real_time_factor': options.rtf, 'parts': max(1, len(task.ends))}
     if task.moves:  # the feeder brings parts to the last of the places where they lie at first
-        x, y, yaw = task.spots[task.moves[-1][0]]
-        sim |= {'part_x': x, 'part_y': y, 'part_yaw': math.degrees(yaw)}
+        sim |= task.spots[task.moves[-1][0]].parameters
     own = {
         'poses_file': str(work / 'poses.yaml'),
         'cycle_file': str(options.cycle_file),

@@ -4,13 +4,12 @@
 import itertools
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.demo.configuration import Configuration, scene_file
 from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import explain, inverse, load_model
 from ur5_pick_place.kinematics.transforms import (
@@ -21,6 +20,7 @@ from ur5_pick_place.kinematics.transforms import (
 )
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.sim.physics.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
 
@@ -38,6 +38,11 @@ class Spot(NamedTuple):
     def __str__(self) -> str:
         yaw = fixed(math.degrees(self.yaw), 0)
         return f'({fixed(self.x, 3)}, {fixed(self.y, 3)}) m, {yaw} deg'
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The parameters of the simulator by which the first cube lies here."""
+        return {'part_x': self.x, 'part_y': self.y, 'part_yaw': math.degrees(self.yaw)}
 
     @property
     def T_base_link_part(self) -> Array:
@@ -80,9 +85,6 @@ def default_spots(ur_type: str) -> tuple[Spot, Spot]:
     return Spot(*layout.start), Spot(*layout.target)
 
 
-DEFAULT_START, DEFAULT_TARGET = default_spots('ur5')
-
-
 def spot_of(T_base_link_part: Array) -> Spot:
     """Return the spot above or below which something lies, by its pose (4, 4) in `base_link`."""
     T = T_base_link_part
@@ -107,20 +109,12 @@ def T_tool_grip(scene: Scene) -> Array:
 
 
 class SpotChecker:
-    """
-    Checks by kinematics alone whether the simulated arm can carry a cube from spot to spot.
+    """Checks by kinematics alone whether the simulated arm can carry a cube from spot to spot."""
 
-    `config`: folder with the parameters of cell and task. `scene_file`: the scene of its gripper,
-    within that folder.
-
-    """
-
-    def __init__(
-        self, config: Path, ur_type: str = 'ur5', scene_file: str = 'scene_sim.yaml'
-    ) -> None:
-        self._height = float(read_parameters(config / 'pick_place.yaml')['approach_height'])
+    def __init__(self, ur_type: str = 'ur5', gripper: str = DIGITAL) -> None:
+        self._height = float(Configuration({})['approach_height'])
         self._model, self._radius = load_model(ur_type), LAYOUTS[ur_type].radius
-        self._T_grip_tool = inverse_transform(T_tool_grip(load_scene(config / scene_file)))
+        self._T_grip_tool = inverse_transform(T_tool_grip(load_scene(scene_file(gripper))))
 
     def check_pair(
         self, start: Spot, target: Spot, names: tuple[str, str] = ('start', 'target')

@@ -7,7 +7,7 @@ import time
 import numpy as np
 
 from ur5_pick_place.demo.cycle_run import CycleRun
-from ur5_pick_place.demo.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.demo.task import transfer
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics.transforms import Array
@@ -55,7 +55,7 @@ class Cell:
 
 def failure_of(cell):
     scene = Scene(table_height=0.0, tool=Tool(np.eye(4)))
-    asked = CycleRun(cell, scene).run(transfer(DEFAULT_START, DEFAULT_TARGET))
+    asked = CycleRun(cell, scene).run(transfer(*default_spots('ur5')))
     return asked['failure']
 
 

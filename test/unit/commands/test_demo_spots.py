@@ -20,7 +20,7 @@ CONFIG = Path(__file__).parents[3] / 'config'
 
 @pytest.fixture(scope='module')
 def checker() -> SpotChecker:
-    return SpotChecker(CONFIG)
+    return SpotChecker()
 
 
 def test_tcp_grips_the_cube_at_its_centre_pointing_down() -> None:
@@ -31,7 +31,7 @@ def test_tcp_grips_the_cube_at_its_centre_pointing_down() -> None:
 
 
 def test_a_spot_is_typed_and_read_in_metres_and_degrees_and_kept_in_radians() -> None:
-    task = read_options(['--start', '0.4 -0.1 30', '--displace', '5 -2 10'], CONFIG).task
+    task = read_options(['--start', '0.4 -0.1 30', '--displace', '5 -2 10']).task
     assert str(task.start) == '(0.400, -0.100) m, 30 deg'
     assert task.start == pytest.approx((0.4, -0.1, math.radians(30.0)))
     assert task.displacement == pytest.approx((0.005, -0.002, math.radians(10.0)))
@@ -56,7 +56,7 @@ def test_a_displacement_is_added_to_a_spot() -> None:
 )
 def test_refuses_a_pair_that_cannot_be_done(start: str, target: str, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        read_options(['--start', start, '--target', target], CONFIG)
+        read_options(['--start', start, '--target', target])
 
 
 def test_a_yaw_that_only_turns_the_cube_off_the_edge_is_refused(checker: SpotChecker) -> None:
@@ -82,7 +82,7 @@ def test_refuses_a_malformed_argument(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as end:
-        read_options(arguments, CONFIG)
+        read_options(arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -101,29 +101,29 @@ def test_bad_input_starts_nothing_and_makes_no_folder(tmp_path: Path) -> None:
 def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'file').write_text('')
     with pytest.raises(InvalidInput, match='file is not a writable folder'):
-        read_options(['--out', str(tmp_path / 'file')], CONFIG)
+        read_options(['--out', str(tmp_path / 'file')])
     (tmp_path / 'link').symlink_to(tmp_path / 'nothing')
     with pytest.raises(InvalidInput, match='link is not a writable folder'):
-        read_options(['--out', str(tmp_path / 'link')], CONFIG)
+        read_options(['--out', str(tmp_path / 'link')])
     (tmp_path / 'latest').mkdir()
     with pytest.raises(InvalidInput, match='is not a symlink'):
-        read_options(['--out', str(tmp_path)], CONFIG)
+        read_options(['--out', str(tmp_path)])
 
 
 def test_a_file_that_may_not_even_be_looked_for_is_refused() -> None:
     with pytest.raises(InvalidInput, match='cycle file .* cannot be read: .* name too long'):
-        read_options(['--cycle', f'{"x" * 300}/cycle.yaml'], CONFIG)
+        read_options(['--cycle', f'{"x" * 300}/cycle.yaml'])
 
 
 def test_same_seed_gives_same_spots_and_another_gives_others() -> None:
-    tasks = [read_options(['--seed', seed], CONFIG).task for seed in ('1', '1', '2')]
+    tasks = [read_options(['--seed', seed]).task for seed in ('1', '1', '2')]
     assert tasks[0] == tasks[1] != tasks[2]
 
 
 def test_seed_leaves_alone_what_is_given() -> None:
-    task = read_options(['--seed', '4', '--start', '0.5 0.1 20'], CONFIG).task
+    task = read_options(['--seed', '4', '--start', '0.5 0.1 20']).task
     assert task.start == Spot(0.5, 0.1, math.radians(20.0))
-    assert task.target != read_options([], CONFIG).task.target
+    assert task.target != read_options([]).task.target
 
 
 def test_random_pairs_differ_and_can_all_be_done(

@@ -12,7 +12,6 @@ import pytest
 
 pytest.importorskip('mujoco')
 
-from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.demo import live_cell
 from ur5_pick_place.demo.processes import own_domain
 from ur5_pick_place.demo.spots import default_spots
@@ -108,9 +107,6 @@ def test_each_type_gripper_and_domain_has_its_own_places(
 # ---- where the cube lies
 
 
-CONFIG = share_directory() / 'config'
-
-
 def taught(*T_base_link_tcp: np.ndarray) -> dict[str, TaughtPose]:
     """Return start and target taught at poses of the TCP."""
     source = Provenance('ur5', '', (0.0,) * 6 + (1.0,), 0.0)
@@ -141,7 +137,7 @@ def test_start_and_target_that_are_one_place_are_taught_anew():
     ],
 )
 def test_a_cube_that_does_not_lie_at_start_is_told(T, lies, remark):
-    spot, told = live_cell._spot(T_BASE_BASE_LINK @ T, CONFIG, 'ur5', 'scene_sim.yaml')
+    spot, told = live_cell._spot(T_BASE_BASE_LINK @ T, 'ur5', 'digital')
     assert (spot.x, spot.y) == pytest.approx(lies)
     assert re.search(remark, told) if remark else not told
 

@@ -11,7 +11,6 @@ import pytest
 from ur5_pick_place.demo import compare
 from ur5_pick_place.demo.compare import figures_of_lines
 from ur5_pick_place.demo.comparison import MeasuredMove, MethodRun, common_moves, measured_run
-from ur5_pick_place.demo.configuration import CONFIG
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.recorded_run import arm_of
 from ur5_pick_place.kinematics import HOME
@@ -80,7 +79,7 @@ def test_only_moves_that_are_straight_for_all_methods_are_compared():
     assert common_moves(runs) == ['b'] and common_moves([]) == []
 
 
-OPTIONS = read_options(['--start', '0.42 0.05 20'], CONFIG)
+OPTIONS = read_options(['--start', '0.42 0.05 20'])
 STEP = 0.08  # [s] of each stage
 
 
