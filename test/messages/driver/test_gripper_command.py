@@ -26,15 +26,19 @@ def command(monkeypatch, gripper, position, seen):
     monkeypatch.setattr(gripper_command, 'ActionServer', lambda *_args, **_kwargs: None)
     done, errors, ends = [], [], []
     node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=errors.append))
-    run = SimpleNamespace(open=lambda: 'open', close=lambda: 'close', gripper=gripper)
 
-    async def job(_name: str, steps: str) -> Outcome:
-        done.append(steps)
+    async def ended(begin) -> Outcome:
+        begin(None)
         return DONE
 
-    commands = gripper_command.GripperCommands(
-        node, run, GripperChoice(), lambda: seen, job
+    node.ended = ended
+    station = SimpleNamespace(
+        run=SimpleNamespace(open=lambda: 'open', close=lambda: 'close'),
+        machine=SimpleNamespace(start=lambda _name, steps, _on_end: done.append(steps)),
+        gripper=gripper,
+        port=SimpleNamespace(observe=lambda: seen),
     )
+    commands = gripper_command.GripperCommands(node, station, GripperChoice())
     goal = SimpleNamespace(
         request=GripperCommand.Goal(),
         abort=lambda: ends.append(errors[-1]),

@@ -48,6 +48,10 @@ from ur5_pick_place.nodes.ik_service.requests import IkRequests
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
 
 
+def arm_with(frames: SimpleNamespace) -> SimpleNamespace:
+    return SimpleNamespace(model=UR5, frames=frames, joint_names=JOINT_NAMES)
+
+
 @pytest.fixture(scope='module', params=[()])
 def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[str, Callable]]:
     """Give the node's callbacks by the names of services and topics."""
@@ -283,7 +287,7 @@ def test_a_scene_that_changes_during_a_request_counts_for_the_next_one() -> None
         return SimpleNamespace(check=check)
 
     old = scene('old', 'elbow is inside box')
-    requests = IkRequests(UR5, frames, JOINT_NAMES, GroupSettings(), lambda: HOME, old)
+    requests = IkRequests(arm_with(frames), GroupSettings(), lambda: HOME, old)
     request = ik_request(forward(UR5, HOME)).ik_request
     request.avoid_collisions = True
     with pytest.raises(InCollision):
@@ -306,7 +310,7 @@ def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
         T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
     )
     scene = SimpleNamespace(check=lambda q: 'elbow is inside box' if q[0] > 0.0 else None)
-    requests = IkRequests(UR5, frames, JOINT_NAMES, GroupSettings(), lambda: HOME, scene)
+    requests = IkRequests(arm_with(frames), GroupSettings(), lambda: HOME, scene)
     request = ik_request(forward(UR5, HOME)).ik_request
     request.avoid_collisions = True
     (kept,) = requests.solve(request).solutions

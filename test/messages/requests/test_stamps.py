@@ -280,9 +280,7 @@ def test_a_long_gap_is_no_history(cell: Cell) -> None:
 @pytest.mark.parametrize('frame', ['camera', 'belt', 'tool0'])
 def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str) -> None:
     """A link of the arm is where the request has it."""
-    requests = IkRequests(
-        UR5, cell.node._cell.frames, JOINT_NAMES, GroupSettings(), lambda: MOVED, None
-    )
+    requests = IkRequests(cell.node._cell, GroupSettings(), lambda: MOVED, None)
     goal = BASE @ tool_down(0.45, -0.15, 0.3, 0.5)
     T_frame = cell.T_base_link(frame, 2.0 if frame == 'tool0' else 3.0)
     ik = PositionIKRequest()
@@ -322,10 +320,13 @@ def test_nothing_is_taught_by_a_frame_on_an_arm_whose_joints_nobody_knows(
     """TF has the arm somewhere, of one of two publishers: that is not known to be ours."""
     node, planner = cell.node, cell.node._planner
     cell._say_frames('tf', 0.0, tool0=('base_link', shifted(0.4)))
+    places = SimpleNamespace(check_taught=lambda *_: '')
+    station = SimpleNamespace(
+        planner=planner, provenance=NOW, cycle_planner=SimpleNamespace(places=places)
+    )
     teaching = Teaching(
-        node, tmp_path / 'poses.yaml', planner, NOW, node._cell.frames, '',
-        {'start': PlaceSettings()}, lambda *_: '',
-    )  # fmt: skip
+        node._cell, station, tmp_path / 'poses.yaml', {'start': PlaceSettings()}
+    )
     message = PoseStamped()
     message.header.frame_id, message.pose.orientation.w = 'camera', 1.0
     with pytest.raises(ExecutionError, match='the arm carries camera, and 2 publishers'):

@@ -3,9 +3,12 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, RobotSetup, load_cell
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
+from ur5_pick_place.planning.scene.inertias import Load
 
 
 @dataclass(frozen=True)
@@ -15,6 +18,11 @@ class Cell(RobotSetup):
     node: SerialNode
     robot: RobotSettings  # the parameters that it was loaded by
     frames: Frames
+
+    @property
+    def tool_load(self) -> Load:
+        """The load of the tool that the parameters describe."""
+        return Load(self.robot.payload_mass or 0.0, np.array(self.robot.payload_centre))
 
 
 def make_cell(

@@ -65,12 +65,7 @@ class IkService(SerialNode):
         self._bad_joints = ''
         self._received = 0.0  # steady clock [s]
         self._requests = IkRequests(
-            cell.model,
-            self._frames,
-            cell.joint_names,
-            groups,
-            self._present_joints,
-            self._follow_scene(cell),
+            cell, groups, self._present_joints, self._follow_scene(cell)
         )
         self._listener = JointListener(
             self,

@@ -3,7 +3,7 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -25,7 +25,6 @@ from ur5_pick_place.errors import (
 from ur5_pick_place.kinematics import (
     BRANCHES,
     HOME,
-    Model,
     Solution,
     branch_index,
     explain,
@@ -33,14 +32,16 @@ from ur5_pick_place.kinematics import (
     solutions_near,
 )
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
 from ur5_pick_place.nodes.messages.conversions import (
     joints_of_request,
     matrix_to_pose,
     pose_to_matrix,
+    read_joint_constraints,
     to_seconds,
 )
-from ur5_pick_place.nodes.tf.frames import PATIENCE, ArmPose, Frames
+from ur5_pick_place.nodes.tf.frames import PATIENCE, ArmPose
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision.collision import CollisionModel
@@ -81,22 +82,19 @@ class IkRequests:
     """
     Turns requests into calls of the kinematics.
 
-    `joint_names`: with the prefix, in controller order. `present_joints`: returns the measured
-    joints (6,) [rad], or None without recent joint_states. `collisions`: none where collisions
-    cannot be checked.
+    `present_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
+    `collisions`: none where collisions cannot be checked.
 
     """
 
     def __init__(
         self,
-        model: Model,
-        frames: Frames,
-        joint_names: Sequence[str],
+        cell: Cell,
         groups: GroupSettings,
         present_joints: Callable[[], Array | None],
         collisions: 'CollisionModel | None',
     ) -> None:
-        self._model, self._frames, self._names = model, frames, list(joint_names)
+        self._model, self._frames, self._names = cell.model, cell.frames, list(cell.joint_names)
         self._groups, self._present = groups, present_joints
         self._scene = _Scene((), collisions, '')
 
@@ -239,21 +237,9 @@ class IkRequests:
                 f'{len(constraints.joint_constraints)} joint constraints: must be at most '
                 f'{_MAX_CONSTRAINTS}'
             )
-        for c in constraints.joint_constraints:
-            if c.joint_name not in self._names:
-                raise InvalidInput(
-                    f'joint {c.joint_name!r} is unknown: must be one of {", ".join(self._names)}'
-                )
-            if not np.isfinite([c.position, c.tolerance_above, c.tolerance_below]).all() or (
-                min(c.tolerance_above, c.tolerance_below) < 0.0
-            ):
-                raise InvalidInput(
-                    f'constraint on {c.joint_name}: position {c.position} +{c.tolerance_above} '
-                    f'-{c.tolerance_below} rad: must be finite, tolerances not negative'
-                )
-            joint = self._names.index(c.joint_name)
-            low[joint] = max(low[joint], c.position - c.tolerance_below)
-            high[joint] = min(high[joint], c.position + c.tolerance_above)
+        given = read_joint_constraints(constraints.joint_constraints, self._names)
+        for joint, _, least, most in given:
+            low[joint], high[joint] = max(low[joint], least), min(high[joint], most)
         return low, high
 
     def _tool_pose(self, request: PositionIKRequest, q: Array | None) -> Array:

@@ -8,7 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
-from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, RobotState, RobotTrajectory
+from moveit_msgs.msg import (
+    CollisionObject,
+    JointConstraint,
+    MoveItErrorCodes,
+    RobotState,
+    RobotTrajectory,
+)
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -305,6 +311,30 @@ def time_to_msg(seconds: float) -> Time:
 def to_seconds(message: Time | Duration) -> float:
     """Return a time or duration in seconds."""
     return float(message.sec + message.nanosec * 1e-9)
+
+
+def read_joint_constraints(
+    constraints: Sequence[JointConstraint], names: Sequence[str]
+) -> list[tuple[int, float, float, float]]:
+    """
+    Return joint, position, and lowest and highest position [rad] of each constraint.
+
+    Raises `InvalidInput`: a joint is none of `names`, or a number is not finite or negative.
+
+    """
+    found = []
+    for constraint in constraints:
+        name, position = constraint.joint_name, constraint.position
+        if name not in names:
+            raise InvalidInput(f'joint {name!r} is unknown: must be one of {", ".join(names)}')
+        below, above = constraint.tolerance_below, constraint.tolerance_above
+        if not all(map(math.isfinite, (position, below, above))) or min(below, above) < 0.0:
+            raise InvalidInput(
+                f'constraint on {name}: position {position}, tolerance_above {above}, '
+                f'tolerance_below {below} rad: must be finite, tolerances not negative'
+            )
+        found.append((names.index(name), position, position - below, position + above))
+    return found
 
 
 def joint_state_msg(q: Array, names: Sequence[str]) -> JointState:

@@ -9,21 +9,20 @@ the two, or beyond them, such as the width of both jaws. The result has what is 
 """
 
 import math
-from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from control_msgs.action import GripperCommand
 from rclpy.action import ActionServer
-from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place.settings import GripperChoice
+from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings
-from ur5_pick_place.task.job import Observation, Steps
-from ur5_pick_place.task.run import CycleRun
+from ur5_pick_place.task.station import Station
 
 NAME = 'gripper_action_controller/gripper_command'
 _LOWEST = -0.001  # [m]; rounding
@@ -34,21 +33,12 @@ class GripperCommands:
     """
     Offers the action.
 
-    `run`: opens and closes the gripper. `choice`: what metres per jaw mean. `observe`: returns the
-    present observation. `job`: runs steps as the job of a name; returns how it ended.
+    `choice`: what metres per jaw mean.
 
     """
 
-    def __init__(
-        self,
-        node: Node,
-        run: CycleRun,
-        choice: GripperChoice,
-        observe: Callable[[], Observation],
-        job: Callable[[str, Steps[None]], Awaitable[Outcome]],
-    ) -> None:
-        self._node = node
-        self._run, self._choice, self._observe, self._job = run, choice, observe, job
+    def __init__(self, node: SerialNode, station: Station, choice: GripperChoice) -> None:
+        self._node, self._station, self._choice = node, station, choice
         self._server: ActionServer[Any, Any, Any] = ActionServer(
             steady_expiry(node), GripperCommand, NAME, self._execute
         )
@@ -57,7 +47,9 @@ class GripperCommands:
         position = goal.request.command.position
         try:
             opens = self._opens(position)
-            outcome = await self._job('gripper', self._run.open() if opens else self._run.close())
+            run, machine = self._station.run, self._station.machine
+            steps = run.open() if opens else run.close()
+            outcome = await self._node.ended(partial(machine.start, 'gripper', steps))
         except Exception as error:  # whatever it is, the client is told
             outcome = Outcome.failed(reason_of(self._node, error))
         result = self._result(position)
@@ -71,7 +63,7 @@ class GripperCommands:
 
     def _opens(self, position: float) -> bool:
         """Return whether a position opens the gripper, else closes it; refuse one that is none."""
-        device, choice = self._run.gripper.settings, self._choice
+        device, choice = self._station.gripper.settings, self._choice
         if not math.isfinite(position):
             raise InvalidInput(f'position = {position}: must be a finite number')
         if isinstance(device, ActionSettings):
@@ -96,7 +88,7 @@ class GripperCommands:
 
     def _result(self, goal: float) -> GripperCommand.Result:
         """Return what is known of the fingers, however they came there."""
-        gripper, seen = self._run.gripper, self._observe()
+        gripper, seen = self._station.gripper, self._station.port.observe()
         position, near, view = math.nan, _NEAR, seen.gripper
         holds, report = gripper.part_signal(seen), view.report
         if isinstance(gripper.settings, ActionSettings):

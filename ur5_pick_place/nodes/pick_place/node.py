@@ -30,7 +30,6 @@ from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.context import make_cell
-from ur5_pick_place.nodes.cell.loads import arm_dynamics
 from ur5_pick_place.nodes.cell.robot_settings import config_file, warn_of_gaps
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
@@ -52,11 +51,10 @@ from ur5_pick_place.nodes.ros.parameters import declare_all
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.ros.service_calls import call_service
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
-from ur5_pick_place.outcome import Outcome
+from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle.file import load_cycle
-from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import PLANNER_GONE, RUN
 from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.station import Station, StationSettings
@@ -99,7 +97,7 @@ class PickPlace(SerialNode):
             ),
             cell.model,
             cell.scene,
-            arm_dynamics(cell.model, robot),
+            Dynamics(cell.model, [cell.tool_load]),
             self._port,
             self._emit,
         )
@@ -112,39 +110,21 @@ class PickPlace(SerialNode):
 
     def _offer(self, health: HealthSettings) -> None:
         """Read the taught poses and offer every topic and service."""
-        station, prefix = self._station, self._cell.robot.tf_prefix
+        station, cell = self._station, self._cell
         file = user_path(self._settings.files.poses_file)
         # Before ~/state, as it may raise: a state that loses its publisher is, to the planner, a
         # dead task node.
-        self._teaching = Teaching(
-            self,
-            file,
-            station.planner,
-            station.provenance,
-            self._cell.frames,
-            prefix,
-            self._places,
-            station.cycle_planner.places.check_taught,
-        )
+        self._teaching = Teaching(cell, station, file, self._places)
         self._statistics = StatisticsFile(statistics_path(file), self.get_logger().warning)
         self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_suspended)
         self._event = self.create_publisher(String, '~/event', 100)
-        self._drawing = PlanDrawing(
-            self, self._cell.frames, station.planner, lambda: self._machine.plan
-        )
+        self._drawing = PlanDrawing(cell, station)
         self._offer_services(health.check_modes)
         self._poses = PoseTopics(
-            self,
-            list(self._places),
-            self._teach_pose,
-            self._refuse_pose,
-            lambda: self._port.q,
-            self._refuse_unheard,
+            self, list(self._places), lambda: self._port.q, self._teach_pose, self._refuse_pose
         )
-        self._gripper_commands = gripper_command.GripperCommands(
-            self, self._run, self._settings.choice, self._port.observe, self._job
-        )
-        teaching = self._teaching
+        gripper_command.GripperCommands(self, station, self._settings.choice)
+        teaching, prefix = self._teaching, cell.robot.tf_prefix
         self._teach_markers = teach_markers.TeachMarkers(
             self, prefix, teaching.places, self._poses.put, teaching.movable
         )
@@ -155,10 +135,10 @@ class PickPlace(SerialNode):
         )
         if self._teaching.warning:
             self._emit(events.RECOVERED, reason=self._teaching.warning)
-        self._take_world(self._cell.scene.world)
+        self._take_world(cell.scene.world)
         SceneFollower(
             self,
-            self._cell.frames,
+            cell.frames,
             lambda world, _part: self._take_world(world),
             restores=True,
         )
@@ -166,46 +146,52 @@ class PickPlace(SerialNode):
 
     def _offer_services(self, checks_modes: bool) -> None:
         machine, run, gripper = self._machine, self._run, self._station.gripper
-        at_once: dict[str, Callable[[], str]] = {
-            'pause': machine.pause,
-            'resume': machine.resume,
-            'init_gripper': lambda: machine.start('init_gripper', gripper.initialise()),
-            'open_gripper': lambda: machine.start('open_gripper', run.open()),
-            'close_gripper': lambda: machine.start('close_gripper', run.close()),
-        }
-        for name, action in at_once.items():
-            self._serve(name, self._answer_at_once, action)
-        self._serve('plan', self._answer_in_pool, self._make_plan)
-        self._serve(
-            'go_home', self._answer_in_pool, lambda: machine.go_home(self._teaching.poses)
-        )
+        serve = self._serve
+        serve('pause', machine.pause)
+        serve('resume', machine.resume)
+        serve('init_gripper', lambda: machine.start('init_gripper', gripper.initialise()))
+        serve('open_gripper', lambda: machine.start('open_gripper', run.open()))
+        serve('close_gripper', lambda: machine.start('close_gripper', run.close()))
+        serve('plan', self._make_plan, is_long=True)
+        serve('go_home', lambda: machine.go_home(self._teaching.poses), is_long=True)
         # These wait for joint_states that are newer than the request: their stamps date the run's
         # events, and on a busy PC a request overtakes them.
-        at_rest: dict[str, Callable[[], str]] = {
-            'run': lambda: machine.start_run(self._teaching.unmoved_poses()),
-            **{f'teach_{name}': partial(self._teach_joints, name) for name in self._places},
-        }
-        for name, action in at_rest.items():
-            self._serve(name, self._answer_at_rest, action)
+        serve(
+            'run',
+            lambda: machine.start_run(self._teaching.unmoved_poses()),
+            is_long=True,
+            is_at_rest=True,
+        )
+        for name in self._places:
+            teach = partial(self._teach_joints, name)
+            serve(f'teach_{name}', teach, is_long=True, is_at_rest=True)
         self._rearm_planner: Client[Any, Any] = self.create_client(Trigger, f'{PLANNER}/rearm')
         self._stop_planner: Client[Any, Any] = self.create_client(Trigger, f'{PLANNER}/stop')
         self._latch = PlannerLatch(self._stop_planner)
         self.create_service(Trigger, '~/stop', self._stop)
         self.create_service(Trigger, '~/rearm', self._rearm)
-        controller = self._cell.robot.controller
-        controllers = ControllerManager(self)
-        names = self._cell.joint_names
-        goals = ControllerGoals(self, controllers, controller, names)
-        port = self._port
-        self._arm_stop = ArmStop(self, goals, port)
+        controllers, cell = ControllerManager(self), self._cell
+        goals = ControllerGoals(self, controllers, cell.robot.controller, cell.joint_names)
+        self._arm_stop = ArmStop(self, goals, self._port)
         self._freedrive = Freedrive(
-            self._cell, controllers, self._station, checks_modes, self._publish_state
+            cell, controllers, self._station, checks_modes, self._publish_state
         )
 
     def _serve(
-        self, name: str, answer: Callable[..., Any], action: Callable[[], str]
+        self,
+        name: str,
+        action: Callable[[], str],
+        is_long: bool = False,
+        is_at_rest: bool = False,
     ) -> None:
-        self.create_service(Trigger, f'~/{name}', partial(answer, name, action))
+        async def answer(_request: Any, reply: Trigger.Response) -> Trigger.Response:
+            if is_at_rest:
+                await self._port.wait_for_rest()
+            if is_long:
+                return await self.in_pool(self._answer, name, action, reply)
+            return self._answer(name, action, reply)
+
+        self.create_service(Trigger, f'~/{name}', answer)
 
     # -- requests: each returns a message, or raises --------------------------------------------
 
@@ -219,22 +205,6 @@ class PickPlace(SerialNode):
             self._emit(events.REFUSED, request=name, reason=reply.message, stamp=stamp)
         self._publish_state()
         return reply
-
-    def _answer_at_once(
-        self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
-    ) -> Trigger.Response:
-        return self._answer(name, action, reply)
-
-    async def _answer_in_pool(
-        self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
-    ) -> Trigger.Response:
-        return await self.in_pool(self._answer, name, action, reply)
-
-    async def _answer_at_rest(
-        self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
-    ) -> Trigger.Response:
-        await self._port.wait_for_rest()
-        return await self.in_pool(self._answer, name, action, reply)
 
     def _teach_joints(self, name: str) -> str:
         q = self._port.present_joints()
@@ -268,13 +238,8 @@ class PickPlace(SerialNode):
         moving = self._port.why_not_at_rest_since(q)
         return self._on_taught(name, self._teaching.teach_pose(name, message, q, moving), stamp)
 
-    def _refuse_pose(self, name: str, message: PoseStamped, _q: Array | None) -> None:
-        reason = 'poses arrive faster than they can be taught: publish fewer'
-        stamp = stamp_text(message.header.stamp)
+    def _refuse_pose(self, name: str, reason: str, stamp: str = '') -> None:
         self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
-
-    def _refuse_unheard(self, name: str, reason: str) -> None:
-        self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp='')
 
     def _on_taught(self, name: str, taught: Taught, stamp: str = '') -> str:
         pose, warning, is_new = taught
@@ -335,10 +300,6 @@ class PickPlace(SerialNode):
             self._machine.rearmed()
         self._publish_state()
         return reply
-
-    async def _job(self, name: str, steps: Steps[None]) -> Outcome:
-        """Run a job; return how it ended."""
-        return await self.ended(partial(self._machine.start, name, steps))
 
     def _on_tick(self) -> None:
         is_stopped = bool(self._machine.stop_reason) or self._port.is_stopped

@@ -2,36 +2,24 @@
 """What the task node draws for RViz and other viewers: the scene, and the present plan."""
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from rclpy.node import Node
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.messages import markers
 from ur5_pick_place.nodes.ros.qos import LATCHED
-from ur5_pick_place.nodes.tf.frames import Frames
-from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.places.poses import TaughtPose
 from ur5_pick_place.task.plan import CyclePlan
+from ur5_pick_place.task.station import Station
 
 
 class PlanDrawing:
-    """
-    Publishes `~/markers`.
+    """Publishes `~/markers`: the scene of the station's planner, and the plan that may be run."""
 
-    `planner`: its scene is drawn. `present_plan`: returns the plan that may be run, or None.
-
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        frames: Frames,
-        planner: MotionPlanner,
-        present_plan: Callable[[], CyclePlan | None],
-    ) -> None:
-        self._frames, self._planner, self._present_plan = frames, planner, present_plan
-        self._publisher = node.create_publisher(MarkerArray, '~/markers', LATCHED)
+    def __init__(self, cell: Cell, station: Station) -> None:
+        self._frames, self._planner, self._machine = cell.frames, station.planner, station.machine
+        self._publisher = cell.node.create_publisher(MarkerArray, '~/markers', LATCHED)
         self._drawn: tuple[CyclePlan | None, list[Marker]] = None, []
         self._lock = threading.Lock()  # else an older scene may follow a newer one
 
@@ -44,7 +32,7 @@ class PlanDrawing:
     def remove_outdated(self) -> None:
         """Remove the drawing of a plan that is no longer the present one."""
         plan, _ = self._drawn
-        if plan is not None and plan is not self._present_plan():
+        if plan is not None and plan is not self._machine.plan:
             self._drawn = None, []
             self.show()
 
@@ -59,6 +47,6 @@ class PlanDrawing:
         with self._lock:
             drawing = self._frames.prefixed(markers.surroundings(self._planner.scene))
             plan, drawn = self._drawn
-            if plan is not None and plan is self._present_plan():
+            if plan is not None and plan is self._machine.plan:
                 drawing.markers += drawn
             self._publisher.publish(drawing)

@@ -8,6 +8,7 @@ from functools import partial
 from geometry_msgs.msg import PoseStamped
 
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.pick_place.teaching import stamp_text
 from ur5_pick_place.nodes.ros.distro import on_incompatible_qos
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.qos import mismatches
@@ -22,11 +23,10 @@ class PoseTopics:
     Teaching solves IK, checks for collisions and writes a file to the disk. In the thread that
     handles messages, the poses of a camera at 30 Hz would delay a stop by 0.3 s.
 
-    `names`: the places. `teach`: takes name, pose, and joints; computes in the pool, reports a
-    refusal itself. `refuse`: takes the same for a pose that is dropped because too many are
-    waiting. `present`: returns the present joints (6,) [rad], which are kept with each pose as it
-    arrives. `on_mismatch`: takes the name of a place, and why the poses of a publisher do not
-    arrive.
+    `names`: the places. `present`: returns the present joints (6,) [rad], which are kept with each
+    pose as it arrives. `teach`: takes name, pose, and joints; computes in the pool, reports a
+    refusal itself. `refuse`: takes the name of a place, why a pose is not taught, and its stamp as
+    text if it has arrived.
 
     """
 
@@ -34,10 +34,9 @@ class PoseTopics:
         self,
         node: SerialNode,
         names: Sequence[str],
-        teach: Callable[[str, PoseStamped, Array | None], Awaitable[None]],
-        refuse: Callable[[str, PoseStamped, Array | None], None],
         present: Callable[[], Array | None],
-        on_mismatch: Callable[[str, str], None],
+        teach: Callable[[str, PoseStamped, Array | None], Awaitable[None]],
+        refuse: Callable[..., None],
     ) -> None:
         self._node, self._teach, self._refuse, self._present = node, teach, refuse, present
         self._waiting: deque[tuple[str, PoseStamped, Array | None]] = deque()
@@ -48,23 +47,23 @@ class PoseTopics:
                 f'~/{name}_pose',
                 partial(self.put, name),
                 10,
-                event_callbacks=on_incompatible_qos(partial(self._on_mismatch, name, on_mismatch)),
+                event_callbacks=on_incompatible_qos(partial(self._on_mismatch, name)),
             )
 
-    def _on_mismatch(
-        self, name: str, on_mismatch: Callable[[str, str], None], _event: object
-    ) -> None:
+    def _on_mismatch(self, name: str, _event: object) -> None:
         node = self._node
         topic = node.resolve_topic_name(f'~/{name}_pose')
         found = mismatches(node, topic, [node.get_name()]) or {'a node': 'another QoS'}
         who = ', '.join(f'{who} publishes {topic} with {why}' for who, why in found.items())
-        on_mismatch(name, f'{who}: none of its poses arrives; publish them reliable')
+        self._refuse(name, f'{who}: none of its poses arrives; publish them reliable')
 
     def put(self, name: str, message: PoseStamped) -> None:
         """Queue a pose."""
         self._waiting.append((name, message, self._present()))
         if len(self._waiting) > _MOST:
-            self._refuse(*self._waiting.popleft())
+            name, message, _ = self._waiting.popleft()
+            why = 'poses arrive faster than they can be taught: publish fewer'
+            self._refuse(name, why, stamp_text(message.header.stamp))
         if not self._is_teaching:
             self._is_teaching = True
             self._node.begin(self._teach_all)

@@ -2,7 +2,7 @@
 """Taught poses in the node: from the arm, a topic or the file, and published to TF."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import partial
@@ -12,30 +12,28 @@ from typing import Any, NamedTuple
 import tf2_ros
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from rclpy.node import Node
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.messages.conversions import (
     matrix_to_transform,
     pose_to_matrix,
     to_seconds,
 )
 from ur5_pick_place.nodes.tf.frame_places import FramePlaces
-from ur5_pick_place.nodes.tf.frames import Frames
-from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.cycle.file import PlaceSettings
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.places.poses import (
-    Provenance,
     TaughtPose,
     changes,
     converted,
     is_same,
     numbers_from_matrix,
 )
+from ur5_pick_place.task.station import Station
 
 
 def stamp_text(stamp: Time) -> str:
@@ -55,10 +53,8 @@ class Teaching:
     """
     Keeps the taught poses in memory, in the file and in TF.
 
-    `path`: the file of poses; read on construction, written at every change. `planner`: source of
-    arm and tool. `provenance`: the present robot and tool. `places`: of the cycle file. `check`:
-    takes the name and the pose of a place to teach; returns a warning, or '', or raises why the
-    arm can never be there.
+    `path`: the file of poses; read on construction, written at every change. `places`: of the
+    cycle file.
 
     Attributes
     ----------
@@ -70,27 +66,18 @@ class Teaching:
     """
 
     def __init__(
-        self,
-        node: Node,
-        path: Path,
-        planner: MotionPlanner,
-        provenance: Provenance,
-        frames: Frames,
-        tf_prefix: str,
-        places: Mapping[str, PlaceSettings],
-        check: Callable[[str, TaughtPose], str],
+        self, cell: Cell, station: Station, path: Path, places: Mapping[str, PlaceSettings]
     ) -> None:
-        self._names = tuple(places)
+        node, self._frames, self._names = cell.node, cell.frames, tuple(places)
         self._frame_places = FramePlaces(
-            frames, places, lambda: node.get_clock().now().nanoseconds * 1e-9
+            cell.frames, places, lambda: node.get_clock().now().nanoseconds * 1e-9
         )
         self._file = PosesFile(path)
         self.warning = self._file.warning
         if self.warning:
             node.get_logger().warning(self.warning)
-        self._node, self._planner = node, planner
-        self._provenance, self._frames, self._prefix = provenance, frames, tf_prefix
-        self._check = check
+        self._node, self._planner, self._provenance = node, station.planner, station.provenance
+        self._check = station.cycle_planner.places.check_taught
         self._tf = tf2_ros.StaticTransformBroadcaster(node)
         self.show()
 
@@ -216,8 +203,8 @@ class Teaching:
         self._tf.sendTransform(transforms)
 
     def _transform(self, parent: str, child: str, T: Array) -> TransformStamped:
-        message = TransformStamped(child_frame_id=self._prefix + child)
+        message = TransformStamped(child_frame_id=self._frames.prefix + child)
         message.header.stamp = self._node.get_clock().now().to_msg()
-        message.header.frame_id = self._prefix + parent
+        message.header.frame_id = self._frames.prefix + parent
         message.transform = matrix_to_transform(T)
         return message

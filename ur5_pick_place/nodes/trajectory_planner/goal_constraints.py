@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from geometry_msgs.msg import Pose, Quaternion, Transform, Vector3
-from moveit_msgs.msg import Constraints, JointConstraint, OrientationConstraint, PositionConstraint
+from moveit_msgs.msg import Constraints, OrientationConstraint, PositionConstraint
 from shape_msgs.msg import SolidPrimitive
 from std_msgs.msg import Header
 
@@ -16,6 +16,7 @@ from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.messages.conversions import (
     pose_to_matrix,
+    read_joint_constraints,
     to_seconds,
     transform_to_matrix,
 )
@@ -148,17 +149,11 @@ class GoalConstraints:
         names = [constraint.joint_name for constraint in goal.joint_constraints]
         if len(set(names)) < len(names):
             raise InvalidInput(f'{len(names)} joint constraints name a joint twice')
-        for constraint in goal.joint_constraints:
-            if constraint.joint_name not in self._names:
-                raise InvalidInput(
-                    f'joint {constraint.joint_name!r} is unknown: must be one of '
-                    f'{", ".join(self._names)}'
-                )
-            _check_joint(constraint)
-            joint = self._names.index(constraint.joint_name)
-            q[joint] = constraint.position
-            low[joint] = constraint.position - max(constraint.tolerance_below, _ROUNDING)
-            high[joint] = constraint.position + max(constraint.tolerance_above, _ROUNDING)
+        given = read_joint_constraints(goal.joint_constraints, self._names)
+        for joint, position, lowest, highest in given:
+            q[joint] = position
+            low[joint] = min(lowest, position - _ROUNDING)
+            high[joint] = max(highest, position + _ROUNDING)
             least, most = self._model.q_min[joint], self._model.q_max[joint]
             if low[joint] <= most and high[joint] >= least:  # else the gate refuses the joint
                 low[joint], high[joint] = max(low[joint], least), min(high[joint], most)
@@ -232,17 +227,6 @@ class GoalConstraints:
 
     def _T_base_frame(self, header: Header, arm: ArmPose) -> Array:
         return self._frames.T_base_frame(header.frame_id, arm, stamp=to_seconds(header.stamp))
-
-
-def _check_joint(constraint: JointConstraint) -> None:
-    if not np.isfinite(constraint.position):
-        raise InvalidInput(f'goal of {constraint.joint_name} is {constraint.position} rad')
-    for tolerance in (constraint.tolerance_above, constraint.tolerance_below):
-        if not 0.0 <= tolerance < np.inf:
-            raise InvalidInput(
-                f'tolerance of {constraint.joint_name} is {tolerance} rad: must be finite, 0 or '
-                'more'
-            )
 
 
 def _check_orientation(constraint: OrientationConstraint) -> None:

@@ -46,7 +46,6 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.context import make_cell
-from ur5_pick_place.nodes.cell.loads import arm_dynamics
 from ur5_pick_place.nodes.cell.robot_settings import warn_of_gaps
 from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH
 from ur5_pick_place.nodes.driver.controller_manager import ControllerActivity, ControllerManager
@@ -77,6 +76,7 @@ from ur5_pick_place.nodes.trajectory_planner.move_action import MoveAction
 from ur5_pick_place.nodes.trajectory_planner.plan_requests import PlanRequests
 from ur5_pick_place.nodes.trajectory_planner.settings import PlannerSettings
 from ur5_pick_place.outcome import OnOutcome, Outcome
+from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
 _TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then call ~/rearm'
@@ -108,7 +108,7 @@ class TrajectoryPlanner(SerialNode):
         health = settings.health
         warn_of_gaps(self, cell.unset_parameters, check_modes=health.check_modes)
         self._planner = MotionPlanner(
-            cell.model, settings.motion, cell.scene, arm_dynamics(cell.model, settings.robot)
+            cell.model, settings.motion, cell.scene, Dynamics(cell.model, [cell.tool_load])
         )
         refuse_if_served(self, _SERVED)
         self._link, self._manager = self._connect()
