@@ -189,7 +189,7 @@ MOTION = [
     (f'{POSITION}.0.link_name', 'nose', LINK, "'nose'"),
     (f'{ORIENTATION}.0.link_name', 'nose', LINK, "'nose'"),
     ('goal_constraints', goal_with(tolerance_below=-0.1), BAD, 'tolerance_below -0.1'),
-    ('goal_constraints', goal_with(position=math.nan), BAD, 'shoulder_lift_joint is nan'),
+    ('goal_constraints', goal_with(position=math.nan), BAD, 'position nan'),
     ('goal_constraints', goal_with(joint_name='knee'), BAD, "'knee'"),
     ('goal_constraints', goal_with(joint_name='elbow_joint'), BAD, 'joint twice'),
     ('trajectory_constraints.constraints', [joint_goal(PICK)], BAD, 'holds 1'),
