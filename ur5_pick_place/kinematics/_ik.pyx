@@ -37,7 +37,7 @@ cdef double DOUBLE_ROOT = 1e-13
 cdef double WRIST_SINGULAR = 1e-12
 
 
-# ---- logarithms
+# ---- rotations and their logarithms
 
 cdef double _SERIES_BELOW = 1e-4  # square of the sine of an angle
 
@@ -62,6 +62,48 @@ cpdef log_so3(const double[:, :, ::1] R, double[:, ::1] rotvecs):
     cdef Py_ssize_t rotation
     for rotation in range(len(R)):
         log_rotation(&R[rotation, 0, 0], &rotvecs[rotation, 0])
+
+
+cpdef quaternions(const double[:, :, ::1] R, double[:, ::1] quats):
+    """Fill unit quaternions (n, 4) x, y, z, w, with w >= 0, of rotations R (n, 3, 3)."""
+    cdef double* quat
+    cdef int k
+    cdef Py_ssize_t rotation
+    for rotation in range(len(R)):
+        quat = &quats[rotation, 0]
+        fill_quaternion(&R[rotation, 0, 0], quat)
+        n = copysign(_norm4(quat), quat[3])
+        for k in range(4):
+            quat[k] /= n
+
+
+cpdef bint rotations(const double[:, ::1] quats, double[:, :, ::1] R):
+    """
+    Fill rotations R (n, 3, 3) of quaternions (n, 4) x, y, z, w of any length.
+
+    False if one is zero or not finite.
+
+    """
+    cdef const double* quat
+    cdef double* r
+    cdef Py_ssize_t row
+    for row in range(len(quats)):
+        quat, r = &quats[row, 0], &R[row, 0, 0]
+        n = _norm4(quat)
+        if not (n > 0.0 and isfinite(n)):
+            return False
+        x, y, z, w = quat[0] / n, quat[1] / n, quat[2] / n, quat[3] / n
+        r[0], r[4] = 1.0 - 2.0 * (y * y + z * z), 1.0 - 2.0 * (x * x + z * z)
+        r[8] = 1.0 - 2.0 * (x * x + y * y)
+        r[1], r[3] = 2.0 * (x * y - w * z), 2.0 * (x * y + w * z)
+        r[2], r[6] = 2.0 * (x * z + w * y), 2.0 * (x * z - w * y)
+        r[5], r[7] = 2.0 * (y * z - w * x), 2.0 * (y * z + w * x)
+    return True
+
+
+cdef double _norm4(const double* quat) noexcept:
+    """Return the length of four numbers."""
+    return sqrt(quat[0] * quat[0] + quat[1] * quat[1] + quat[2] * quat[2] + quat[3] * quat[3])
 
 
 cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] error):
@@ -105,8 +147,7 @@ cdef void log_rotation(const double* r, double* w) noexcept:
     Fill the rotation vector w [rad], of length up to pi, of a rotation r (9,).
 
     Near 0 by the series of the arcsine, to its last digit. Elsewhere by the unit quaternion, so
-    that it is exact near pi; at pi either axis is correct. Row k below is 4 q_k q; the row of the
-    largest |q_k| loses no digits.
+    that it is exact near pi; at pi either axis is correct.
 
     """
     cdef double[4] quat = [0.0] * 4
@@ -118,6 +159,22 @@ cdef void log_rotation(const double* r, double* w) noexcept:
         for k in range(3):
             w[k] *= stretch
         return
+    fill_quaternion(r, quat)
+    n = norm3(quat)
+    sign = -1.0 if quat[3] < 0.0 else 1.0
+    w4 = fabs(quat[3])
+    stretch = 2.0 * atan2(n, w4) / n
+    for k in range(3):
+        w[k] = sign * stretch * quat[k]
+
+
+cdef void fill_quaternion(const double* r, double* quat) noexcept:
+    """
+    Fill a quaternion x, y, z, w (4,), of any length and sign, of a rotation r (9,).
+
+    Row k is 4 q_k q; that of the largest |q_k| loses no digits.
+
+    """
     xx, yy, zz = 1.0 + r[0] - r[4] - r[8], 1.0 - r[0] + r[4] - r[8], 1.0 - r[0] - r[4] + r[8]
     ww = 1.0 + r[0] + r[4] + r[8]
     if xx >= yy and xx >= zz and xx >= ww:
@@ -128,12 +185,6 @@ cdef void log_rotation(const double* r, double* w) noexcept:
         quat[0], quat[1], quat[2], quat[3] = r[2] + r[6], r[5] + r[7], zz, r[3] - r[1]
     else:
         quat[0], quat[1], quat[2], quat[3] = r[7] - r[5], r[2] - r[6], r[3] - r[1], ww
-    n = norm3(quat)
-    sign = -1.0 if quat[3] < 0.0 else 1.0
-    w4 = fabs(quat[3])
-    stretch = 2.0 * atan2(n, w4) / n
-    for k in range(3):
-        w[k] = sign * stretch * quat[k]
 
 
 cdef void _linear_part_of_log(double* w, double* p, double* v) noexcept:
@@ -533,17 +584,15 @@ cdef class Arm:
 
         """
         cdef double[12] t = [0.0] * 12
-        cdef double[36] plain = [0.0] * 36, J = [0.0] * 36, V = [0.0] * 36
+        cdef double[36] J = [0.0] * 36, V = [0.0] * 36
         cdef double[6] e = [0.0] * 6, d = [0.0] * 6, bent = [0.0] * 6, joints = [0.0] * 6
         cdef double value, slope = 0.0, bend = 0.0, strongest = 0.0, square, a
         cdef int i, k, _
-        self._tool_and_jacobian(&q[0], t, plain)
+        self._tool_and_jacobian(&q[0], t, J)
         fill_body_error(t, &T_goal[0, 0], e)
         value = _weigh(root, e)
         for i in range(6):
             step[i] = 0.0
-            for k in range(6):
-                J[6 * i + k] = plain[6 * i + k]
             _weigh(root, J + 6 * i)
             for k in range(6):
                 d[i] += J[6 * i + k] * e[k]

@@ -198,41 +198,19 @@ def body_error(T: Array, T_goal: Array) -> Array:
 
 
 def quat_from_matrix(R: ArrayLike) -> Array:
-    """
-    Return unit quaternions (..., 4) x, y, z, w with w >= 0 of rotations (..., 3, 3).
-
-    Row k below is 4 q_k q; the row of the largest |q_k| loses no digits.
-
-    """
-    r = np.asarray(R, dtype=np.float64)
-    xx, yy, zz = r[..., 0, 0], r[..., 1, 1], r[..., 2, 2]
-    xy, xz, yz = r[..., 0, 1], r[..., 0, 2], r[..., 1, 2]
-    yx, zx, zy = r[..., 1, 0], r[..., 2, 0], r[..., 2, 1]
-    rows = np.stack(
-        [
-            np.stack([1 + xx - yy - zz, xy + yx, xz + zx, zy - yz], axis=-1),
-            np.stack([xy + yx, 1 - xx + yy - zz, yz + zy, xz - zx], axis=-1),
-            np.stack([xz + zx, yz + zy, 1 - xx - yy + zz, yx - xy], axis=-1),
-            np.stack([zy - yz, xz - zx, yx - xy, 1 + xx + yy + zz], axis=-1),
-        ],
-        axis=-2,
-    )
-    best = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
-    quat = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
-    quat = quat / np.linalg.norm(quat, axis=-1, keepdims=True)
-    turned: Array = np.where(quat[..., 3:] < 0.0, -quat, quat)
-    return turned
+    """Return unit quaternions (..., 4) x, y, z, w with w >= 0 of rotations (..., 3, 3)."""
+    matrices = np.ascontiguousarray(R, dtype=np.float64)
+    quats = np.empty((*matrices.shape[:-2], 4))
+    _ik.quaternions(matrices.reshape(-1, 3, 3), quats.reshape(-1, 4))
+    return quats
 
 
 def matrix_from_quat(quat_xyzw: ArrayLike) -> Array:
     """Return rotations (..., 3, 3) of quaternions (..., 4) x, y, z, w of any length but zero."""
-    q = np.asarray(quat_xyzw, dtype=np.float64)
-    norm = np.linalg.norm(q, axis=-1, keepdims=True)
-    if not (norm > 0.0).all() or not np.isfinite(norm).all():
-        raise InvalidInput(f'quaternion {q.tolist()}: must be finite and other than zero')
-    xyz, w = q[..., :3] / norm, (q[..., 3:] / norm)[..., None]
-    W = skew(xyz)
-    R: Array = np.eye(3) + 2.0 * w * W + 2.0 * (W @ W)
+    quats = np.ascontiguousarray(quat_xyzw, dtype=np.float64)
+    R = np.empty((*quats.shape[:-1], 3, 3))
+    if not _ik.rotations(quats.reshape(-1, 4), R.reshape(-1, 3, 3)):
+        raise InvalidInput(f'quaternion {quats.tolist()}: must be finite and other than zero')
     return R
 
 
