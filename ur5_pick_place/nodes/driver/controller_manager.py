@@ -64,10 +64,7 @@ class ControllerManager:
         """
         Activate and deactivate controllers.
 
-        Raises
-        ------
-        ExecutionError
-            The controller manager does not answer, or has not done so.
+        Raises `ExecutionError`: the controller manager does not answer, or has not done so.
 
         """
         # The driver deactivates by itself when the program stops, perhaps just now.

@@ -120,10 +120,7 @@ class JointListener:
     takes a description of the error in a message of this arm, or of a second publisher.
     `with_velocities`: whether velocities are read, and a message without them is an error.
 
-    Attributes
-    ----------
-    poll : callable
-        Takes the messages that are queued now.
+    - `poll`: takes the messages that are queued now
 
     """
 

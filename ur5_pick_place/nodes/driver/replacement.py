@@ -31,10 +31,7 @@ class Replacement:
     """
     Reads the controller's parameter again and again, and sets it to false.
 
-    Attributes
-    ----------
-    why_no_stream : str
-        Why the controller cannot follow a stream; empty if it can.
+    - `why_no_stream`: why the controller cannot follow a stream; empty if it can
 
     """
 

@@ -119,12 +119,8 @@ class IkRequests:
         time: a solution takes less than a millisecond, and without joints the seed is home. The
         wait is limited to `_MAX_WAIT`.
 
-        Raises
-        ------
-        InvalidInput
-            The timeout is negative.
-        TimedOut
-            TF does not know the frame by then.
+        Raises `InvalidInput`: the timeout is negative; `TimedOut`: TF does not know the frame by
+        then.
 
         """
         header, timeout = request.pose_stamped.header, to_seconds(request.timeout)

@@ -38,10 +38,7 @@ class Unreadable(InvalidInput):
     """
     A message that cannot be parsed completely.
 
-    Attributes
-    ----------
-    id : str
-        The last field `id` before the error; empty if there was none.
+    - `id`: the last field `id` before the error; empty if there was none
 
     """
 

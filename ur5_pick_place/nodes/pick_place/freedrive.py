@@ -50,10 +50,6 @@ class Freedrive:
     `checks_modes`: whether the program counts as stopped until the driver reports it.
     `publish_state`: publishes the state of the machine; the planner begins nothing in `freedrive`.
 
-    Attributes
-    ----------
-    state : State
-
     """
 
     def __init__(

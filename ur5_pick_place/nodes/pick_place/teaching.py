@@ -56,10 +56,7 @@ class Teaching:
     `path`: the file of poses; read on construction, written at every change. `places`: of the
     cycle file.
 
-    Attributes
-    ----------
-    warning : str
-        What was wrong with the file although poses could be read; else empty.
+    - `warning`: what was wrong with the file although poses could be read; else empty
 
     Raises `InvalidInput`: the file is malformed.
 

@@ -33,10 +33,7 @@ class RecordFolder:
 
     `path`: created when the first record is written.
 
-    Attributes
-    ----------
-    warning : str
-        Which files the last `add` was to remove and could not; empty if none.
+    - `warning`: which files the last `add` was to remove and could not; empty if none
 
     """
 

@@ -39,12 +39,8 @@ class SerialNode(Node):
     Each must be short: a stop is one of them. What computes, or waits without awaiting, goes
     through `in_pool`.
 
-    Attributes
-    ----------
-    lock : RLock
-        Held by each callback, and by each pass of `reader`.
-    reader : TopicReader
-        Polls topics with many messages.
+    - `lock`: held by each callback, and by each pass of `reader`
+    - `reader`: polls topics with many messages
 
     """
 
@@ -66,10 +62,7 @@ class SerialNode(Node):
         """
         Return what `work` returns, which runs beside the callbacks; to be awaited in one.
 
-        Parameters
-        ----------
-        threads : ThreadPoolExecutor, optional
-            That run it, instead of those of all.
+        `threads`: that run it, instead of those of all.
 
         """
         ended: Future[T] = Future()

@@ -28,12 +28,7 @@ def declare_all(node: Node, kind: type[Kind], **kinds: type[Settings]) -> Kind:
     """
     Return a dataclass of settings objects, after declaring the parameters of each.
 
-    Parameters
-    ----------
-    kind : type
-        The dataclass.
-    **kinds : Settings classes
-        Those of fields whose class is known only now.
+    `kind`: the dataclass. `kinds`: those of fields whose class is known only now.
 
     """
     known = {**get_type_hints(kind), **kinds}
@@ -47,10 +42,7 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     The values are read once: limits must not change during a motion, so every parameter is
     read-only; from here on so is the choice of the clock.
 
-    Parameters
-    ----------
-    *kinds : Settings classes
-        Declared, in this order.
+    `kinds`: declared, in this order.
 
     Raises `InvalidInput`: a value has the wrong type or is out of range, or the node's file has a
     parameter that neither these classes nor any file in `config/` know (a misspelt key would

@@ -108,12 +108,8 @@ class _FirstSignal:
 
     rclpy's own handlers call this one, as it was installed before them.
 
-    Attributes
-    ----------
-    is_received : bool
-        Whether a signal was received; may be set.
-    is_raised : bool
-        Whether the first one interrupts; may be set.
+    - `is_received`: whether a signal was received; may be set
+    - `is_raised`: whether the first one interrupts; may be set
 
     """
 

@@ -35,10 +35,7 @@ async def call_service(
     """
     Return the reply of a service; to be awaited in a callback.
 
-    Raises
-    ------
-    ExecutionError
-        The service is not available, or its reply timed out.
+    Raises `ExecutionError`: the service is not available, or its reply timed out.
 
     """
     name = client.srv_name
@@ -85,10 +82,7 @@ class RepeatedCall:
 
     `patience`: age at which a request without a reply is given up [s, steady clock].
 
-    Attributes
-    ----------
-    last : float
-        Steady time of the latest request [s].
+    - `last`: steady time of the latest request [s]
 
     """
 

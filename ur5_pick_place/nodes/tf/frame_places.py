@@ -29,10 +29,7 @@ class FramePlaces:
 
     `places`: all places of the cycle. `now`: returns ROS time [s].
 
-    Attributes
-    ----------
-    T_base : dict of str to ndarray, shape (4, 4)
-        The TCP at each place, as read last.
+    - `T_base`: the TCP at each place by name, (4, 4), as read last
 
     """
 

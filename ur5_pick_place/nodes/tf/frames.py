@@ -86,10 +86,7 @@ class Frames:
     4): the configured tool; None if there is no `tcp`. `model`: needed to convert by stamps.
     `keep`: time for which transforms are kept in any case [s].
 
-    Attributes
-    ----------
-    joints : Timeline
-        The arm's joints (6,) [rad]; to be filled by the node.
+    - `joints`: the arm's joints (6,) [rad]; to be filled by the node
 
     """
 
@@ -336,10 +333,7 @@ class Frames:
 
         `stamp` as for `T_base_frame`, for an arm at the joints of a request.
 
-        Raises
-        ------
-        TimedOut
-            TF does not know the frame after `seconds` of the steady clock.
+        Raises `TimedOut`: TF does not know the frame after `seconds` of the steady clock.
 
         """
         if self._why_unknown(frame_id, stamp):

@@ -27,10 +27,7 @@ class GoalRun:
     """
     A goal from its acceptance on.
 
-    Attributes
-    ----------
-    goal : ServerGoalHandle
-        As rclpy hands it over.
+    - `goal`: as rclpy hands it over
 
     """
 
@@ -63,12 +60,8 @@ class GoalRun:
         """
         Run a motion to its end and set the goal's status.
 
-        Parameters
-        ----------
-        begin : callable
-            Starts the motion, or raises; takes what takes its outcome.
-        feedback : type
-            Of the action's feedback, which has a `state`.
+        `begin`: starts the motion, or raises; takes what takes its outcome. `feedback`: of the
+        action's feedback, which has a `state`.
 
         """
         ended: Future[Outcome] = Future()

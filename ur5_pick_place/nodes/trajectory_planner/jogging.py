@@ -54,10 +54,7 @@ class Jogging:
     read all senders must have been silent, or have sent zeros, for 0.2 s, so that nothing begins
     to move when the cause goes.
 
-    Attributes
-    ----------
-    task_state : str
-        State of the task node; empty until it is known.
+    - `task_state`: state of the task node; empty until it is known
 
     """
 
