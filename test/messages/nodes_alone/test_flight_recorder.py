@@ -26,7 +26,6 @@ from ur5_pick_place.nodes.recorder.flight_memory import TopicMemory
 from ur5_pick_place.nodes.recorder.node import (
     FlightRecorder,
     RecorderSettings,
-    string_of,
 )
 from ur5_pick_place.nodes.recorder.record_folder import RecordFolder
 from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
@@ -82,20 +81,6 @@ def test_latched_publishers_without_number_are_bounded_too() -> None:
     for i in range(3000):
         memory.add(message(10.0 * i, size=10_000, publisher=str(i).encode()))
         assert memory.size <= 10**6
-
-
-@pytest.mark.parametrize(
-    ('data', 'text'),
-    [
-        (b'\0\1\0\0\x06\0\0\0ready\0', b'ready'),
-        (b'\0\0\0\0\0\0\0\x06ready\0', b'ready'),
-        (b'\0\1\0\0\xff\xff\xff\xffready', b'ready'),
-        (b'\0\1', b''),
-        (b'', b''),
-    ],
-)
-def test_a_state_is_read_from_its_bytes(data: bytes, text: bytes) -> None:
-    assert string_of(data) == text
 
 
 def test_a_minute_of_an_e_series_fits_with_a_gripper_that_publishes_as_often() -> None:
@@ -178,6 +163,15 @@ def test_a_stop_is_recorded_after_the_clock_was_set_back_by_an_hour(monkeypatch)
     for _ in range(3):
         assert told.say((TASK, 'idle'), (TASK, 'stopped: by hand'))
         told.now -= 3600 * SECOND
+
+
+def test_a_state_that_is_malformed_is_none(monkeypatch) -> None:
+    told = Told(monkeypatch)
+    told.say((PLANNER, 'ready'))
+    name, topic = next(row for row in told.topics if row[1].name == PLANNER)
+    for data in (b'', b'\0\1', b'\0\1\0\0\xff\xff\xff\xffready'):
+        told.recorder._take(name, topic, TakenMessage(data, told.now, told.now, b'a'))
+    assert not told.say() and told.say((PLANNER, 'stopped: lost'))
 
 
 def test_what_was_stopped_before_the_recorder_began_makes_no_record(monkeypatch) -> None:

@@ -94,7 +94,7 @@ class _Reader:
         if isinstance(of, AbstractString):
             return self._string()
         if isinstance(of, NamespacedType):
-            return self.message(_class_of(of))
+            return self.message(class_of(of))
         assert isinstance(of, AbstractNestedType)
         count = of.size if isinstance(of, Array) else self._count()
         return self._items(of.value_type, count)
@@ -103,7 +103,7 @@ class _Reader:
         if isinstance(of, BasicType):
             return self._array(_NUMBERS[of.typename], count)
         if isinstance(of, NamespacedType):
-            numbers = _numbers_of(_class_of(of))
+            numbers = _numbers_of(class_of(of))
             if numbers is not None:
                 kind, size = numbers
                 return self._array(kind, count * size).reshape(-1, size)
@@ -155,7 +155,7 @@ def _numbers_of(kind: type) -> tuple[str, int] | None:
         if isinstance(of, Array):
             size, of = of.size, of.value_type
         if isinstance(of, NamespacedType):
-            inner = _numbers_of(_class_of(of))
+            inner = _numbers_of(class_of(of))
         else:
             inner = (_NUMBERS[of.typename], 1) if isinstance(of, BasicType) else None
         if inner is None:
@@ -165,7 +165,8 @@ def _numbers_of(kind: type) -> tuple[str, int] | None:
     return (types.pop(), count) if len(types) == 1 else None
 
 
-def _class_of(of: NamespacedType) -> type:
+def class_of(of: NamespacedType) -> type:
+    """Return the class of a message, as a slot names it."""
     return _class_named(tuple(of.namespaced_name()))
 
 

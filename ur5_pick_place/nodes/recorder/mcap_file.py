@@ -19,6 +19,7 @@ from rosidl_parser.definition import (
 )
 
 from ur5_pick_place.errors import MissingPackage
+from ur5_pick_place.nodes.messages.cdr import class_of
 
 FACTS = 'ur5_pick_place'
 """Name of the MCAP metadata with facts about the recording, as JSON by key."""
@@ -137,7 +138,7 @@ def _contained(kind: type) -> list[type]:
     while waiting:
         for slot in waiting.pop().SLOT_TYPES:  # type: ignore[attr-defined]
             of = getattr(slot, 'value_type', slot)
-            if isinstance(of, NamespacedType) and (inner := _class_of(of)) not in found:
+            if isinstance(of, NamespacedType) and (inner := class_of(of)) not in found:
                 found[inner] = None
                 waiting.append(inner)
     return list(found)
@@ -168,8 +169,3 @@ def _type(slot: Any) -> str:
 
 def _title(kind: type, separator: str) -> str:
     return f'{kind.__module__.split(".")[0]}{separator}{kind.__name__}'
-
-
-def _class_of(of: NamespacedType) -> type:
-    found: type = getattr(importlib.import_module('.'.join(of.namespaces)), of.name)
-    return found

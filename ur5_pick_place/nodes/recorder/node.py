@@ -11,12 +11,13 @@ to nothing while nothing happens.
 """
 
 import contextlib
-import struct
 import threading
 import time
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from rclpy.serialization import deserialize_message
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.config_files import user_path
@@ -43,8 +44,8 @@ from ur5_pick_place.settings import Settings, setting
 
 _POLL = 0.1  # [s] between two polls of the topics
 _END = 1.5  # [s] for a record that is being written when the node ends
-_STOPPED, _MOVING = MotionState.STOPPED.value.encode(), MotionState.MOVING.value.encode()
-_STOP_EVENT = b'stop'
+_STOPPED, _MOVING = MotionState.STOPPED.value, MotionState.MOVING.value
+_STOP_EVENT = 'stop'
 _STATE_TOPICS = (MOTION_STATE, TASK_STATE, EXECUTION_EVENT)
 _BETWEEN = 5.0  # [s] between the records of two stops; a record contains all stops of its time
 _LATER = 10.0  # [s] by which further stops may put off a record that is due
@@ -98,7 +99,7 @@ class FlightRecorder:
             name: TopicMemory(self._span, topic.most, topic.is_latched)
             for name, topic in poller.topics
         }
-        self._states: list[tuple[int, str, bytes]] = []  # when received, topic, text
+        self._states: list[tuple[int, str, str]] = []  # when received, topic, text
         # True for states: nodes start as stopped, and an earlier stop is not for this recorder.
         self._has_stopped = {MOTION_STATE: True, TASK_STATE: True, EXECUTION_EVENT: False}
         # [ns] of the steady clock: the system's may be set back by hours.
@@ -157,9 +158,11 @@ class FlightRecorder:
     def _take(self, name: str, topic: RecordedTopic, message: TakenMessage) -> None:
         self._memory[name].add(message)
         if topic.name in _STATE_TOPICS:
-            self._states.append((message.received, topic.name, string_of(message.data)))
+            with contextlib.suppress(RuntimeError):  # malformed
+                text: str = deserialize_message(message.data, String).data
+                self._states.append((message.received, topic.name, text))
 
-    def _look_for_stop(self, topic: str, text: bytes) -> None:
+    def _look_for_stop(self, topic: str, text: str) -> None:
         """
         Count a stop, unless the topic reported it before.
 
@@ -267,14 +270,6 @@ class Recorder(SerialNode):
             if warning:
                 self.get_logger().warning(warning)
         return True, str(path)
-
-
-def string_of(data: bytes) -> bytes:
-    """Return the text of a serialized `std_msgs/String`; empty if it is malformed."""
-    if len(data) < 8:
-        return b''
-    (length,) = struct.unpack_from('<I' if data[1] & 1 else '>I', data, 4)
-    return data[8 : 8 + length].rstrip(b'\0')
 
 
 def _facts(robot: RobotSettings, motion: MotionSettings) -> dict[str, Any]:

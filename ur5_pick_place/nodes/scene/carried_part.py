@@ -4,13 +4,13 @@
 import numpy as np
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from shape_msgs.msg import SolidPrimitive
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.messages.cdr import read_message
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, numbers_to_matrix
 from ur5_pick_place.nodes.messages.scene_messages import read_shapes
+from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Part, Scene, Tool
 from ur5_pick_place.planning.scene.shapes import Cuboid
@@ -19,7 +19,6 @@ from ur5_pick_place.planning.scene.world import OWN_PART, AttachedObject, Placed
 # Not `attached_collision_object`, which belongs to the clients: none of their ids is this part.
 TASK = 'pick_place'
 PART_TOPIC = f'{TASK}/carried_part'
-PART_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class CarriedPart:
@@ -32,7 +31,7 @@ class CarriedPart:
 
     def __init__(self, node: Node, scene: Scene, tf_prefix: str) -> None:
         self._scene, self._link = scene, tf_prefix + 'tool0'
-        self._publisher = node.create_publisher(AttachedCollisionObject, PART_TOPIC, PART_QOS)
+        self._publisher = node.create_publisher(AttachedCollisionObject, PART_TOPIC, LATCHED)
 
     def publish(self, load: Load | None) -> None:
         """Publish the part that the gripper holds, `load` in tool0; None if it holds none."""
