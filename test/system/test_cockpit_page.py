@@ -19,7 +19,7 @@ from task_client import TaskClient
 
 from ur5_pick_place.cockpit.view import CAMERA, LOOKS_AT, VIEW_ANGLE
 from ur5_pick_place.demo.processes import own_domain
-from ur5_pick_place.demo.spots import DEFAULT_TARGET
+from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     make_transform,
@@ -151,7 +151,8 @@ def test_a_place_is_taught_by_a_drag_and_refused_where_it_cannot_be(
     page.until(lambda: 'taught: home' in page.text(), 'the event')
     client.run(1.0)  # the handles come anew
 
-    T = tool_down(*DEFAULT_TARGET[:2], PART_SIZE / 2, DEFAULT_TARGET.yaw)
+    spot = default_spots('ur5')[1]
+    T = tool_down(spot.x, spot.y, PART_SIZE / 2, spot.yaw)
     up = np.array([0.0, 0.0, 1.0])
     refused = drag(page, client, T, up, -0.15)
     assert (refused['event'], refused['request']) == ('refused', 'target_pose')

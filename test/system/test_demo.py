@@ -199,18 +199,6 @@ def test_a_signal_is_told_whatever_its_exception_became_on_the_way() -> None:
 
 
 @pytest.mark.drill
-def test_a_killed_demo_takes_its_nodes_along(demo: DemoProcess) -> None:
-    demo.wait_for('are ready')
-    demo.process.kill()
-    demo.process.wait()
-    deadline = time.monotonic() + pace.wall(2.0)
-    while demo.others() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not demo.others()
-    assert not demo.out.exists()
-
-
-@pytest.mark.drill
 def test_a_killed_make_takes_the_demo_along(tmp_path: Path) -> None:
     make = (sys.executable, '-c', 'import subprocess, sys; subprocess.run(sys.argv[1:])')
     demo = DemoProcess(tmp_path, *make, MAKELEVEL='1')
@@ -252,7 +240,7 @@ def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monk
     first = tmp_path / 'first.mcap'
     write_recording(first, joints, EVENTS, [{'arm': ARM}, {'run': demo_facts('ik', joints)}])
     monkeypatch.setattr(demo, 'record_run', perform)
-    assert demo._run(['--method', 'all', '--out', str(tmp_path / 'out')]) == 1
+    assert demo.run(['--method', 'all', '--out', str(tmp_path / 'out')]) == 1
     latest = tmp_path / 'out/latest'
     assert json.loads((latest / 'result.json').read_text())['runs'][0]['method'] == 'ik'
     lines = (latest / 'events.jsonl').read_text().splitlines()

@@ -46,14 +46,14 @@ def main() -> None:
         end_with_parent()  # so that killing `make demo` ends the demo too
     try:
         with signals_raised():
-            sys.exit(_run(sys.argv[1:]))
+            sys.exit(run(sys.argv[1:]))
     except Ended as end:
         message = f'\ndemo: ended by {end}; all processes ended, no unfinished results were kept'
         print(message, file=sys.stderr)
         sys.exit(128 + end.number)
 
 
-def _run(arguments: Sequence[str]) -> int:
+def run(arguments: Sequence[str]) -> int:
     try:
         options = read_options(arguments)
     except InvalidInput as error:

@@ -1,30 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A button that is held begins a jog only while its commands can be read."""
+"""A jog begins only while its commands can be read; what cannot be read is named."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from control_msgs.msg import JointJog
+from geometry_msgs.msg import TwistStamped
 from motion_planners import make_planner
+from rclpy.serialization import serialize_message
 
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import UnknownFrame
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.nodes.trajectory_planner import jogging
+
+
+def twist(y=0.0, frame='', stamp=None):
+    message = TwistStamped()
+    message.header.frame_id, message.twist.linear.y = frame, y
+    if stamp is not None:
+        message.header.stamp.sec, message.header.stamp.nanosec = int(stamp), int(stamp % 1 * 1e9)
+    return message
+
+
+def jog(*velocities, names=None, **fields):
+    names = JOINT_NAMES[: len(velocities)] if names is None else names
+    return JointJog(joint_names=list(names), velocities=list(velocities), **fields)
 
 
 class HeldButton:
     """The jogging of a planner without DDS, and a button that publishes while it is held."""
 
     def __init__(self, monkeypatch):
-        from geometry_msgs.msg import TwistStamped
-        from rclpy.serialization import serialize_message
-
-        from ur5_pick_place.nodes.trajectory_planner import jogging
-
         self.now, self.said, self.begun, self.is_frame_known = 100.0, [], 0, True
-        message = TwistStamped()
-        message.twist.linear.y = 0.1
-        self._message = serialize_message(message)
+        self.message, self._take = twist(0.1), {}
         monkeypatch.setattr(jogging, 'time', SimpleNamespace(monotonic=lambda: self.now))
         self.status = SimpleNamespace(q=HOME, safety_mode=0)
         log = SimpleNamespace(warning=lambda text, **_: self.said.append(text))
@@ -34,6 +44,7 @@ class HeldButton:
             in_pool=None,
             resolve_topic_name=str,
             get_logger=lambda: log,
+            get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=9e9)),
         )
         planner = make_planner()
         frames = SimpleNamespace(
@@ -54,7 +65,7 @@ class HeldButton:
         )
 
     def T_base_frame(self, frame, *_, **__):
-        if not self.is_frame_known:
+        if not self.is_frame_known or frame == 'moon':
             raise UnknownFrame(f'frame {frame!r} is not known')
         return np.eye(4)
 
@@ -62,8 +73,7 @@ class HeldButton:
         self._note_silence = check
 
     def subscribe(self, kind, _topic, take, *_):
-        if kind.__name__ == 'TwistStamped':
-            self._take = take
+        self._take[kind] = take
 
     is_there = True
 
@@ -76,7 +86,10 @@ class HeldButton:
             self.now += 0.02
             self._note_silence()
             if is_held:
-                self._take([SimpleNamespace(data=self._message)])
+                self.give(self.message)
+
+    def give(self, message):
+        self._take[type(message)]([SimpleNamespace(data=serialize_message(message))])
 
 
 @pytest.mark.parametrize('state', ['ready', 'running'], ids=['from_rest', 'after_a_refusal'])
@@ -104,13 +117,34 @@ def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they
 
 def test_zeros_that_cannot_be_read_do_not_keep_another_sender_from_jogging(monkeypatch):
     button = HeldButton(monkeypatch)
-    from geometry_msgs.msg import TwistStamped
-    from rclpy.serialization import serialize_message
-
-    pressed, button._message = button._message, serialize_message(TwistStamped())
+    pressed, button.message = button.message, twist()
     button.is_frame_known = False
     button.hold(0.5)
     assert 'jog command ignored: ' in button.said[-1]
-    button.is_frame_known, button._message = True, pressed
+    button.is_frame_known, button.message = True, pressed
     button.hold(0.04)
     assert button.begun == 1
+
+
+@pytest.mark.parametrize(
+    ('message', 'reason'),
+    [
+        (twist(float('nan')), 'is not finite'),
+        (twist(float('inf')), 'is not finite'),
+        (twist(0.2, 'moon'), "frame 'moon' is not known"),
+        (twist(0.2, 'x' * 100_000), 'bytes was ignored'),
+        (twist(0.2, stamp=0.001), 'old: must be at most 0.2 s'),
+        (twist(0.2, stamp=1e9), 'ahead: must be'),
+        (jog(0.3, float('nan')), 'are not finite'),
+        (jog(0.3, names=['elbow']), 'joints unknown: elbow'),
+        (jog(0.3, 0.3, names=['elbow_joint'] * 2), 'named twice: elbow_joint'),
+        (jog(0.3, names=JOINT_NAMES), '6 joint_names and 1 velocities'),
+        (jog(), '0 joint_names'),
+        (jog(0.3, displacements=[0.1]), 'displacements are not supported'),
+    ],
+)
+def test_what_cannot_be_followed_is_named_and_begins_nothing(monkeypatch, message, reason):
+    button = HeldButton(monkeypatch)
+    button.hold(0.3, is_held=False)
+    button.give(message)
+    assert reason in button.said[-1] and not button.begun

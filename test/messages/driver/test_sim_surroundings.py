@@ -3,23 +3,31 @@
 
 import numpy as np
 import pytest
+import yaml
 from driver_client import running_driver
 from geometry_msgs.msg import PoseArray, PoseStamped
 from std_srvs.srv import Trigger
 from ur_msgs.srv import SetIO
 
+from ur5_pick_place.config_files import read_yaml, share_directory
+
 FED = (0.4, -0.2)
+STEP = {'name': 'step', 'position': [0.45, 0.0, 0.05], 'size': [0.1, 0.1, 0.1]}
 
 
 @pytest.fixture(scope='module')
-def client(ros_domain):
-    """A client of a simulated cell with a prefix and two cubes, slow as nothing moves."""
+def client(ros_domain, tmp_path_factory):
+    """A client of a cell with a prefix, two cubes and a box; slow as nothing moves."""
+    file = tmp_path_factory.mktemp('cell') / 'scene.yaml'
+    scene = read_yaml(share_directory() / 'config/scene_sim.yaml', 'scene file')
+    file.write_text(yaml.safe_dump({**scene, 'boxes': [STEP]}))
     settings = {
         'real_time_factor': 0.2,
         'parts': 2,
         'part_x': FED[0],
         'part_y': FED[1],
         'tf_prefix': 'left_',
+        'scene_file': file,
     }
     words = [word for name, value in settings.items() for word in ('-p', f'{name}:={value}')]
     with running_driver(*words) as client:
@@ -65,12 +73,19 @@ def test_a_part_is_placed_in_the_frame_that_is_given(client, frame, x, y, yaw):
     client.until(lambda: lies_at(client, sign * x, sign * y, yaw), 'the part')
 
 
-def place(client, frame, x, y):
+def place(client, frame, x, y, z=0.0225):
     message = PoseStamped()
     message.header.frame_id = frame
-    message.pose.position.x, message.pose.position.y, message.pose.position.z = x, y, 0.0225
+    message.pose.position.x, message.pose.position.y, message.pose.position.z = x, y, z
     message.pose.orientation.z = message.pose.orientation.w = np.sqrt(0.5)
     client.place.publish(message)
+
+
+def test_a_cube_stands_on_a_box_of_the_scene_file(client):
+    place(client, '', *STEP['position'][:2], 0.13)
+    client.until(lambda: lies_at(client, *STEP['position'][:2]), 'the part')
+    client.run(0.3)
+    assert client.cubes[-1].poses[0].position.z == pytest.approx(0.1225, abs=2e-3)
 
 
 def test_another_frame_is_refused_and_a_part_is_fed_where_none_lies(client):

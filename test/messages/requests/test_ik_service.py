@@ -3,26 +3,25 @@
 
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from contextlib import closing
 
 import numpy as np
 import pytest
-from calibration_files import SHIPPED, write
+from driver_client import DriverClient
 from geometry_msgs.msg import TransformStamped
-from ik_client import Client, client_of_node, joints_of
-from ik_client import client as client
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from moveit_requests import UR5, Codes, ik_request
+from moveit_requests import CONFIG, UR5, Codes, ik_request
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from tf2_ros import StaticTransformBroadcaster
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
-from ur5_pick_place.kinematics.model import MOVING_LINKS
+from ur5_pick_place.demo.processes import NodeProcesses
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 from ur5_pick_place.kinematics.transforms import exp_se3
-from ur5_pick_place.nodes.messages.conversions import matrix_to_transform, pose_to_matrix
+from ur5_pick_place.nodes.cell.node_list import node_list
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, scene_message
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_OWNER, SCENE_TOPIC
@@ -36,7 +35,36 @@ from ur5_pick_place.planning.scene.world import (
     World,
 )
 
+KINDS = {
+    'compute_ik': GetPositionIK,
+    'compute_ik_all': GetPositionIK,
+    'compute_fk': GetPositionFK,
+}
 HALF_TURN = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link seen from base, and the other way round
+
+
+class Client(DriverClient):
+    """Calls the node's services and waits for the reply."""
+
+    def ask(self, name: str, request: object):
+        return self.call(KINDS[name], name, request)
+
+
+@pytest.fixture(scope='module')
+def client(ros_domain: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    specs = [s for s in node_list('mock', CONFIG) if s.executable == 'ik_service']
+    folder = tmp_path_factory.mktemp('node')
+    with NodeProcesses(specs, ros_domain, folder) as node, closing(Client()) as client:
+        for name in KINDS:
+            client.until(lambda name=name: client.node.count_services(name), name, 20.0)
+        yield client
+        node.check()
+
+
+def joints_of(reply: GetPositionIK.Response) -> np.ndarray:
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    assert list(reply.solution.joint_state.name) == list(JOINT_NAMES)
+    return np.array(reply.solution.joint_state.position)
 
 
 def test_the_nearest_solution_to_the_seed_comes_back(
@@ -49,29 +77,6 @@ def test_the_nearest_solution_to_the_seed_comes_back(
         state.name, state.position = state.name[::-1], state.position[::-1]
         reply = client.ask('compute_ik', request)
         assert np.abs(joints_of(reply) - q).max() < 1e-6
-
-
-def test_the_pose_may_be_in_any_frame_that_tf_knows(client: Client) -> None:
-    """A camera beside the arm, turned, published after the node has started."""
-    T_base_link_camera = exp_se3([0.4, -0.3, 0.9, 0.5, -2.0, 0.7])
-    message = TransformStamped(child_frame_id='camera')
-    message.header.frame_id = 'base_link'
-    message.transform = matrix_to_transform(T_base_link_camera)
-    broadcaster = StaticTransformBroadcaster(client.node)
-    broadcaster.sendTransform(message)
-    T_base_tool = forward(UR5, HOME)
-    T_camera_tool = np.linalg.inv(T_base_link_camera) @ HALF_TURN @ T_base_tool
-    request = ik_request(T_camera_tool, frame='camera')
-    deadline = time.monotonic() + 10.0
-    reply = client.ask('compute_ik', request)
-    while reply.error_code.val == Codes.FRAME_TRANSFORM_FAILURE and time.monotonic() < deadline:
-        reply = client.ask('compute_ik', request)
-    assert np.abs(joints_of(reply) - HOME).max() < 1e-9
-    wanted = GetPositionFK.Request(fk_link_names=['tool0'])
-    wanted.header.frame_id = 'camera'
-    wanted.robot_state = request.ik_request.robot_state
-    seen = pose_to_matrix(client.ask('compute_fk', wanted).pose_stamped[0].pose)
-    assert np.abs(seen - T_camera_tool).max() < 1e-12
 
 
 def test_a_request_waits_for_its_frame_as_long_as_its_timeout_says(client: Client) -> None:
@@ -195,26 +200,3 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
     assert np.abs(pose_to_matrix(reply.pose_stamped[0].pose) - T).max() < 1e-12
     found = joints_of(client.ask('compute_ik', ik_request(forward(UR5, q), seed=None)))
     assert np.abs(found - q).max() < 1e-9
-
-
-def test_a_calibrated_arm_is_answered_by_its_own_kinematics(
-    ros_domain: int, tmp_path: Path, rng: np.random.Generator
-) -> None:
-    off = rng.normal(0.0, [5e-4] * 3 + [1e-3] * 3, (6, 6))
-    links = {link: np.add(SHIPPED[link], off[i]) for i, link in enumerate(MOVING_LINKS)}
-    path = write(tmp_path / 'calibration.yaml', links)
-    calibrated = load_model(path)
-    T = forward(calibrated, HOME)
-    assert np.abs(T - forward(UR5, HOME)).max() > 1e-4, 'the file matters'
-    with client_of_node('/calibrated', '-p', f'kinematics_params_file:={path}') as client:
-        best = joints_of(client.ask('compute_ik', ik_request(T)))
-        reply = client.ask('compute_ik_all', ik_request(T))
-        request = GetPositionFK.Request()
-        request.header.frame_id = 'base'
-        request.robot_state = ik_request(T, best).ik_request.robot_state
-        seen = pose_to_matrix(client.ask('compute_fk', request).pose_stamped[0].pose)
-    assert np.abs(best - HOME).max() < 1e-9
-    joints = np.array(reply.solution.joint_state.position).reshape(-1, 6)
-    assert len(joints) == 8
-    assert np.abs(forward(calibrated, joints) - T).max() < 1e-10
-    assert np.abs(seen - T).max() < 1e-10

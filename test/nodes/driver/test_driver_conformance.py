@@ -6,21 +6,15 @@ How the driver behaves behind it is in `test/unit/sim`.
 
 """
 
-import signal
 
 import numpy as np
-import pace
 import pytest
 from control_msgs.msg import JointTrajectoryControllerState
 from control_msgs.srv import QueryTrajectoryState
 from controller_manager_msgs.srv import ListControllers
-from driver_client import IO, JOINT_NAMES, SCALED, SHUTDOWN, DriverProcess, goal, point, rest
+from driver_client import IO, JOINT_NAMES, SCALED, goal, rest
 from lone_driver import FREEDRIVE, REACHED, THERE, UNSCALED, VELOCITY, states
-from lone_driver import cell as cell
-from lone_driver import driver as driver
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
-from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
@@ -53,17 +47,6 @@ def test_joint_states_are_alphabetical_at_125_hz(cell):
     assert np.median(np.diff(stamps)) == pytest.approx(0.008, abs=1e-9)
     assert len(messages) >= 100  # a busy machine may lose some
     assert cell.q == pytest.approx(HOME, abs=1e-3)
-
-
-def test_the_clock_shows_the_time_of_the_joints(cell):
-    clocks = cell.collect(Clock, '/clock', 10)
-    cell.run(0.5)
-    times = np.array([_seconds(c.clock) for c in clocks])
-    assert times[-1] == pytest.approx(cell.time, abs=0.1)
-    assert np.median(np.diff(times)) == pytest.approx(0.008, abs=1e-6)
-    stamps = {round(_seconds(m.header.stamp), 6) for m in cell.joints}
-    # A busy machine may lose a message of either topic, but not most.
-    assert np.mean([round(t, 6) in stamps for t in times]) > 0.7
 
 
 @pytest.mark.parametrize(
@@ -161,21 +144,6 @@ def test_a_goal_is_reached_in_its_time_and_feeds_back_at_20_hz(cell):
     assert middle.error.positions == pytest.approx(error)
 
 
-def test_rejected_goals_leave_the_running_one_alone(cell):
-    running = cell.send(goal(rest(THERE, 1.0)))
-    cell.run(0.3)
-    for bad in (
-        goal(),
-        goal(rest(THERE, 1.0), names=JOINT_NAMES[:5]),
-        goal(rest(THERE, 1.0), stamp=cell.time - 5.0),
-        goal(point(THERE, 1.0, velocities=[0.0] * 6, accelerations=[0.0] * 7)),
-        goal(point(THERE, 1.0, effort=[1.0] * 6)),
-    ):
-        assert not cell.send(bad).accepted
-    assert not cell.send(goal(rest(THERE, 1.0)), UNSCALED).accepted
-    assert cell.result(running) == REACHED
-
-
 def test_a_micrometre_path_tolerance_aborts_and_the_arm_holds(cell):
     assert cell.result(cell.send(goal(rest(THERE, 1.0), path=1e-6))) == OFF_PATH
     cell.run(0.3)
@@ -198,13 +166,6 @@ def test_a_cancelled_goal_ends_with_code_zero_and_the_arm_stands(cell):
 
 
 # -- pins, supply, payload ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize('pin', [7, 17])
-def test_an_output_is_confirmed_by_io_states_not_by_the_answer(cell, pin):
-    for state in (True, False):
-        assert cell.set_io(1, pin, state)
-        cell.until(lambda s=state: cell.output(pin) is s, f'pin {pin}')
 
 
 def test_each_other_service_of_pins_passes_on_its_request_and_its_answer(cell):
@@ -284,43 +245,3 @@ def test_tf_is_the_drivers_tree(cell):
 
 
 # -- the process --------------------------------------------------------------------------------
-
-
-@pytest.mark.drill
-@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_second_cell_in_its_namespace_cleanly(cell, how):
-    process = DriverProcess(
-        '-r', '__ns:=/cell2', '-r', '/clock:=clock', '-r', '/tf:=tf', '-r', '/tf_static:=tf_static'
-    )
-    heard = cell.collect(JointState, '/cell2/joint_states')
-    try:
-        cell.until(lambda: heard, 'the second cell')
-        cell.run(0.5)
-        names = {
-            name
-            for name, _ in cell.node.get_topic_names_and_types()
-            + cell.node.get_service_names_and_types()
-        }
-        assert {'/cell2/clock', '/cell2/tf', f'/cell2/{IO}/set_io'} <= names
-        clocks = cell.node.get_publishers_info_by_topic('/clock')
-        assert [info.node_namespace for info in clocks] == ['/']
-    finally:
-        code, taken, errors = process.stop(how)
-    assert code == 0 and taken < pace.wall(SHUTDOWN), errors
-    assert 'Traceback' not in errors
-
-
-@pytest.mark.parametrize(
-    ('parameter', 'words'),
-    [
-        ('real_time_factor:=50.0', 'real_time_factor'),
-        ('controller:=nonsense', 'controller'),
-        ('real_time_facto:=1.0', 'did you mean real_time_factor'),
-        ('part_x:=9.0', 'part_x'),
-    ],
-)
-def test_a_bad_parameter_is_refused_with_its_name(ros_domain, parameter, words):
-    process = DriverProcess('-p', parameter)
-    code, errors = process.wait(15.0)
-    assert code == 2
-    assert words in errors and 'Traceback' not in errors

@@ -1,26 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The driver's other controllers, through real nodes: one that splices, and passthrough.
+Other controllers and grippers through real nodes: one that splices, passthrough, an action.
 
 Judged by the driver's joint states, and by where the cube lies.
 
 """
 
 import math
-import os
-import signal
-import time
 
 import numpy as np
 import pytest
 from cells import running_cell
 from control_msgs.msg import JointJog, JointTrajectoryControllerState
 from driver_client import SCALED
-from planner_client import CODE, MODEL, T_BASE_LINK_BASE, PlannerClient, joints, pose_goal
+from planner_client import CODE, MODEL, T_BASE_LINK_BASE, PlannerClient, pose_goal
 from rcl_interfaces.srv import GetParameters
 from task_client import START, TARGET, TaskClient
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
+from ur5_pick_place.kinematics import JOINT_NAMES, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.nodes.driver.replacement import SPLICES
 from ur5_pick_place.nodes.messages.conversions import to_seconds
@@ -30,8 +27,6 @@ pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 PASSTHROUGH = 'passthrough_trajectory_controller'
 LIMIT = 10.0  # [rad/s^2], of the simulated cell
 WAY = np.array([0.05, 0.08, -0.04])  # [m]
-TURNED = HOME + [1.5, 0, 0, 0, 0, 0]
-FROZEN = 0.5  # [s]
 
 
 def positions(messages):
@@ -101,67 +96,23 @@ def test_streams_are_smooth_on_a_controller_that_splices_however_late_messages_a
         assert away < 0.5e-3 and error < 0.3e-3
 
 
-@pytest.fixture(scope='module')
-def passthrough(ros_domain, tmp_path_factory):
-    folder = tmp_path_factory.mktemp('passthrough')
-    options = {'controller': PASSTHROUGH, 'without': ['ik_service']}
-    with running_cell(TaskClient, ros_domain, folder, **options) as client:
-        yield client
+GRIPPER = {'gripper': 'action', 'gripper_action_type': 'parallel_gripper_command'}
 
 
-def test_a_cycle_is_placed_by_the_passthrough_controller(passthrough):
-    client = passthrough
-    assert client.active_controllers() & {PASSTHROUGH}
-    client.put_part(START)
-    client.teach_places()
-    client.do('plan')
-    client.job('run')
-    assert math.dist(client.part_at()[:2], TARGET[:2]) < 0.6e-3
-
-
-def swing(client, planner):
-    """Let the planner turn the arm, by a client of its own; returns the goal's handle."""
-    planned = planner.plan(joints(TURNED), scaling=0.5)
-    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
-    handle = planner.start(planned.trajectory)
-    planner.until(lambda: planner.qd[0] > 0.3, 'the arm to move')
-    return handle
-
-
-@pytest.fixture
-def planner(passthrough):
-    client = PlannerClient()
-    client.wait_until_ready()
-    client.go_home()
-    yield client
-    client.close()
-
-
-def test_nodes_that_stand_still_in_mid_motion_change_nothing_with_passthrough(
-    passthrough, planner
-):
-    handle, pids = swing(passthrough, planner), passthrough.processes.pids
-    nodes = ('trajectory_planner', 'pick_place')
-    for name in nodes:
-        os.kill(pids[name], signal.SIGSTOP)
-    time.sleep(FROZEN)
-    for name in nodes:
-        os.kill(pids[name], signal.SIGCONT)
-    _, code = planner.end(handle)
-    assert code.val == CODE.SUCCESS, code.message
-    assert np.abs(planner.look() - TURNED).max() < 3e-3
-
-
-def test_a_stop_stops_a_motion_of_the_passthrough_controller(passthrough, planner):
-    handle = swing(passthrough, planner)
-    begin = planner.q[0]
-    passthrough.do('stop')
-    _, code = planner.end(handle)
-    assert code.val != CODE.SUCCESS
-    planner.run(1.0)
-    rest = planner.look()
-    assert 0.0 <= rest[0] - begin < 1.0 and rest[0] < TURNED[0] - 0.1
-    planner.run(1.0)
-    assert np.abs(planner.look() - rest).max() < 1e-3
-    assert not passthrough.ask('go_home').success
-    passthrough.do('rearm')
+@pytest.mark.parametrize(
+    'options',
+    [{'controller': PASSTHROUGH}, {'own': {'/**': GRIPPER}}],
+    ids=['passthrough', 'gripper_action'],
+)
+def test_a_cycle_places_the_cube(ros_domain, tmp_path, options):
+    options['without'] = ['ik_service']
+    with running_cell(TaskClient, ros_domain, tmp_path, **options) as client:
+        is_passthrough = PASSTHROUGH in client.active_controllers()
+        assert is_passthrough == ('controller' in options)
+        client.put_part(START)
+        client.teach_places()
+        client.do('plan')
+        client.do('run')
+        client.event('grasp_verified')
+        client.event('done', job='run')
+        assert math.dist(client.part_at()[:2], TARGET[:2]) < 1e-3

@@ -24,7 +24,7 @@ from rclpy.action import ActionClient
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
-from task_client import START, TARGET, TaskClient, pose
+from task_client import START, TARGET, TaskClient
 from ur_msgs.msg import IOStates
 from visualization_msgs.msg import MarkerArray
 
@@ -123,47 +123,6 @@ def test_poses_that_cannot_arrive_are_an_event_and_a_line_of_preflight(cell):
     assert 'best effort' in seen.unheard[f'/cell2/{topic}']
 
 
-def test_a_run_needs_a_plan_and_the_plan_the_same_poses(taught):
-    taught.teach('target', (0.4, 0.21, 0.6))
-    refusal = taught.ask('run')
-    assert not refusal.success and 'call ~/plan first' in refusal.message
-    assert taught.event('refused', request='run')
-
-
-def test_a_place_that_can_never_be_is_refused_when_taught_and_nothing_changes(taught):
-    before = (taught.folder / 'poses.yaml').read_text()
-    low = pose(0.4, 0.2, 0.0)
-    low.pose.position.z = -0.2
-    for place, reason in (
-        (pose(1.3, 0.0, 0.0), r'out of reach by 394 mm .* \(1\.300, 0\.000, 0\.022\) m'),
-        (low, 'the TCP is 200 mm below the table'),
-    ):
-        since = len(taught.events)
-        taught.poses['start'].publish(place)
-        refused = taught.event('refused', since=since, request='start_pose')
-        assert re.search(f'start not taught: {reason}', refused['reason']), refused
-    assert (taught.folder / 'poses.yaml').read_text() == before
-
-
-def test_a_place_in_an_object_is_taught_with_a_warning_and_named_by_the_plan(taught):
-    assert taught.event('taught', place='target')['warning'] == ''
-    change(taught, box('crate', *TARGET[:2], 0.05))
-
-    def warning():
-        since = len(taught.events)
-        taught.teach('target', TARGET)
-        return taught.event('taught', since=since, place='target')['warning']
-
-    blocked = "inside object 'crate'"
-    taught.until(lambda: blocked in warning(), 'the crate to be seen')
-    refusal = taught.ask('plan')
-    assert not refusal.success
-    assert refusal.message.startswith('target: ') and blocked in refusal.message
-    change(taught, box('crate', 0.0, 0.0, 0.0, operation=CollisionObject.REMOVE))
-    taught.until(lambda: warning() == '', 'the crate to be gone')
-    taught.do('plan')
-
-
 def change(cell, thing):
     scene = PlanningScene(is_diff=True)
     scene.world.collision_objects = [thing]
@@ -172,7 +131,7 @@ def change(cell, thing):
 
 def test_a_stop_ends_the_planning(taught):
     since = len(taught.events)
-    plan = taught._clients['pick_place/plan'].call_async(Trigger.Request())
+    plan = taught.call_later(Trigger, 'pick_place/plan')
     begun = taught.event('planning', since=since, stage='above start')
     assert 0.0 <= begun['share'] < 1.0 and begun['branch'] in BRANCHES
     taught.until(lambda: taught.states[-1] == 'planning', 'the state')
@@ -182,27 +141,6 @@ def test_a_stop_ends_the_planning(taught):
     assert taught.states[-1] == 'stopped: stop requested'
     taught.do('rearm')
     taught.do('plan')
-
-
-def test_a_stop_while_carrying_keeps_the_part_and_needs_rearming(taught):
-    since = len(taught.events)
-    taught.do('plan')
-    taught.do('run')
-    taught.event('stage', since=since, stage='transfer')
-    refused = taught.ask('teach_home')
-    assert not refused.success and 'the arm is moving' in refused.message
-    taught.do('stop')
-    taught.until(lambda: taught.states[-1] == 'stopped: stop requested', 'the stop')
-    taught.run(1.0)
-    assert taught.has_part_in_hand(), 'and nothing is sent to the gripper'
-    for request in ('run', 'go_home', 'open_gripper'):
-        refusal = taught.ask(request)
-        assert not refusal.success and 'rearm' in refusal.message
-    taught.do('rearm')
-    taught.job('go_home')
-    assert taught.part_at()[2] > 0.2
-    refused = taught.ask('run')
-    assert not refused.success and 'plan' in refused.message
 
 
 def test_freedrive_lets_go_of_the_arm_and_takes_hold_again(taught):

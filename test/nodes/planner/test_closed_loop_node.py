@@ -66,14 +66,6 @@ def test_a_stop_brakes_a_closed_loop_and_latches(client):
     assert client.trigger('rearm').success
 
 
-def test_a_cancel_brakes_a_closed_loop_and_leaves_the_planner_ready(client):
-    handle = set_off(client)
-    client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
-    _, code = client.end(handle)
-    assert code.val == CODE.PREEMPTED
-    client.state('ready')
-
-
 def test_what_is_no_roll_out_of_a_method_is_refused_and_nothing_moves(client):
     """The same way in joint space swings the tool off the line."""
     goal = HOME + [1.2, 0.3, -0.6, 0.2, 0.0, 0.5]

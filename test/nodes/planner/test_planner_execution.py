@@ -15,16 +15,21 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
-from moveit_client import wanted_joints, wanted_pose
-from moveit_msgs.msg import CollisionObject, Constraints, PlanningScene
-from planner_client import CODE, MODEL, T_BASE_LINK_BASE, box, joints, moved_by, tool_down
-from sensor_msgs.msg import JointState
+from moveit_msgs.msg import CollisionObject, PlanningScene
+from planner_client import (
+    CODE,
+    MODEL,
+    T_BASE_LINK_BASE,
+    box,
+    joints,
+    moved_by,
+    pose_goal,
+    tool_down,
+)
 from std_msgs.msg import String
-from std_srvs.srv import SetBool, Trigger
-from ur_msgs.srv import SetSpeedSliderFraction
+from std_srvs.srv import Trigger
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 
@@ -92,52 +97,6 @@ def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):
     client.state('ready')
 
 
-def test_braking_keeps_the_acceleration_within_the_limit(client):
-    handle = client.set_off()
-    first = len(client.joints)
-    handle.cancel_goal_async()
-    client.end(handle)
-    heard = client.joints[first:]
-    pan = np.array([m.velocity[m.name.index(JOINT_NAMES[0])] for m in heard])
-    t = np.array([m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in heard])
-    assert pan[0] > 0.3 > pan[-1]
-    deceleration = -np.diff(pan) / np.diff(t)
-    assert deceleration.max() < 12.0  # limit 10; an unbraked cancel gives several times that
-
-
-@pytest.mark.drill
-def test_ten_seconds_at_the_slowest_slider_are_a_wait_and_the_line_is_kept(client):
-    """At half speed, then ten seconds at the least that the driver takes, then at full."""
-
-    def slide(fraction):
-        name = 'io_and_status_controller/set_speed_slider'
-        assert client.call(SetSpeedSliderFraction, name, speed_slider_fraction=fraction).success
-
-    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
-    start = T[:3, 3].copy()
-    T[:3, 3] += [0.05, 0.25, -0.05]
-    path = client.line([matrix_to_pose(T)], max_velocity_scaling_factor=0.3)
-    first = len(client.joints)
-    slide(0.5)
-    try:
-        handle = client.start(path.solution)
-        client.run(0.5)
-        slide(0.01)
-        client.run(10.0)
-        assert client.states[-1] == 'moving'
-    finally:
-        slide(1.0)
-    assert client.end(handle)[1].val == CODE.SUCCESS
-    client.look()  # it has arrived within the tolerance, and settles
-    names = client.joints[-1].name
-    order = [names.index(name) for name in JOINT_NAMES]
-    q = np.array([m.position for m in client.joints[first:]])[:, order]
-    p = (T_BASE_LINK_BASE @ forward(MODEL, q))[:, :3, 3]
-    way = (T[:3, 3] - start) / np.linalg.norm(T[:3, 3] - start)
-    assert np.linalg.norm(np.cross(p - start, way), axis=1).max() < 1e-3
-    np.testing.assert_allclose(p[-1], T[:3, 3], atol=1e-3)
-
-
 def test_the_event_stop_ends_a_motion_as_a_cancel_does(client):
     handle = client.set_off()
     client.event.publish(String(data='stop'))
@@ -183,36 +142,6 @@ def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
     client.go(HOME)
 
 
-@pytest.mark.drill
-def test_joints_of_another_device_neither_stop_the_arm_nor_count_as_heard(client):
-    gripper = JointState(name=['finger_joint'], position=[0.4])
-    publisher = client.node.create_publisher(JointState, 'joint_states', 10)
-    timer = client.node.create_timer(0.01, lambda: publisher.publish(gripper))
-    try:
-        client.go(HOME + [0.3, 0, 0, 0, 0, 0])
-        client.go(HOME)
-        client.set_off()
-        client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=True)
-        client.state('stopped: joint_states silent')
-        client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=False)
-        client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
-    finally:
-        client.node.destroy_timer(timer)
-        client.node.destroy_publisher(publisher)
-
-
-def test_a_message_with_some_joints_of_the_arm_stops_it_and_says_why(client):
-    some = JointState(name=[*JOINT_NAMES[:3], 'finger_joint'], position=[0.0] * 4)
-    publisher = client.node.create_publisher(JointState, 'joint_states', 10)
-    client.set_off()
-    client.until(publisher.get_subscription_count, 'joint_states to be heard')
-    publisher.publish(some)
-    client.state('stopped: impossible joint_states: joint state has no position of wrist_1_joint')
-    assert 'what else publishes joints of this arm' in client.states[-1]
-    client.node.destroy_publisher(publisher)
-    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
-
-
 def test_names_from_outside_forge_no_line_of_the_log_and_fill_none(client):
     forged = '\n[INFO] [0.0] [trajectory_planner]: FORGED \x1b[31m\u202e' + 'x' * 1_000_000
     reply = client.plan(joints(HOME + 0.01), planner_id=forged)
@@ -231,17 +160,6 @@ def test_names_from_outside_forge_no_line_of_the_log_and_fill_none(client):
     client.until(lambda: client.plan(joints(HOME)).error_code.val == CODE.SUCCESS, 'the end of it')
 
 
-def test_a_stopped_program_is_a_fault_with_its_cure(client):
-    handle = client.set_off()
-    client.dashboard('stop')
-    _, code = client.end(handle)
-    assert code.val == CODE.CONTROL_FAILED
-    client.state('stopped: ')
-    assert client.call(Trigger, 'io_and_status_controller/resend_robot_program').success
-    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
-    client.go(HOME)
-
-
 def test_diagnostics_tell_the_state_and_how_evenly_the_joints_come(client):
     heard = client.collect(DiagnosticArray, 'diagnostics', 10)
     client.until(
@@ -258,9 +176,7 @@ def test_diagnostics_tell_the_state_and_how_evenly_the_joints_come(client):
 def test_move_action_plans_executes_and_tells_what_it_did(client):
     first = len(client.joints)
     T = tool_down(0.45, 0.15, 0.4)
-    position, orientation = wanted_pose(T)
-    goal = Constraints(position_constraints=[position], orientation_constraints=[orientation])
-    status, result = client.move_group.end(client.move_group.start(goal))
+    status, result = client.move_group.end(client.move_group.start(pose_goal(T)))
     assert (status, result.error_code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS)
     found = T_BASE_LINK_BASE @ forward(MODEL, client.look())
     np.testing.assert_allclose(found, T, atol=2e-3)
@@ -283,7 +199,7 @@ def by_name(message):
 
 
 def test_move_action_may_only_plan(client):
-    goal = Constraints(joint_constraints=wanted_joints(HOME + [0.5, 0, 0, 0, 0, 0]))
+    goal = joints(HOME + [0.5, 0, 0, 0, 0, 0])
 
     def ask():
         status, result = client.move_group.end(client.move_group.start(goal, plan_only=True))
@@ -309,7 +225,7 @@ def a_scene():
     ],
 )
 def test_move_action_refuses_options_that_it_cannot_honour(client, options, words):
-    goal = Constraints(joint_constraints=wanted_joints(HOME + [0.5, 0, 0, 0, 0, 0]))
+    goal = joints(HOME + [0.5, 0, 0, 0, 0, 0])
 
     def ask():
         status, result = client.move_group.end(client.move_group.start(goal, **options))
@@ -322,7 +238,7 @@ def test_move_action_refuses_options_that_it_cannot_honour(client, options, word
 
 def move_off(client):
     """Start a long turn of the shoulder by move_action; returns its handle once the arm moves."""
-    goal = Constraints(joint_constraints=wanted_joints(HOME + [2.0, 0, 0, 0, 0, 0]))
+    goal = joints(HOME + [2.0, 0, 0, 0, 0, 0])
     handle = client.move_group.start(goal, scaling=0.4)
     result = handle.get_result_async()
     client.until(lambda: result.done() or client.qd[0] > 0.3, 'the arm to move')
@@ -332,7 +248,7 @@ def move_off(client):
 
 def test_a_cancel_of_move_action_brakes_and_a_second_motion_is_refused(client):
     handle = move_off(client)
-    back = Constraints(joint_constraints=wanted_joints(HOME))
+    back = joints(HOME)
     status, result = client.move_group.end(client.move_group.start(back))
     assert (status, result.error_code.val) == (GoalStatus.STATUS_ABORTED, CODE.CONTROL_FAILED)
     assert 'another motion of move_action is under way' in result.error_code.message
@@ -346,11 +262,3 @@ def test_a_cancel_of_move_action_brakes_and_a_second_motion_is_refused(client):
     client.run(0.3)
     assert begin + 0.005 < client.q[0] < 1.9 and np.abs(client.qd).max() < 1e-3
     client.state('ready')
-
-
-def test_a_motion_of_too_many_points_is_refused_before_it_is_looked_at(client):
-    trajectory = client.plan(joints(HOME + [0.5, 0, 0, 0, 0, 0])).trajectory
-    trajectory.joint_trajectory.points = [trajectory.joint_trajectory.points[0]] * 20001
-    status, code = client.end(client.start(trajectory))
-    assert status == GoalStatus.STATUS_ABORTED
-    assert 'trajectory has 20001 points: must be 1 to 20000' in code.message

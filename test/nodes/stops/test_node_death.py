@@ -2,7 +2,7 @@
 """Planner or task node killed while the part is carried: the other stops the arm and says why."""
 
 import pytest
-from cells import nodes_cell
+from cells import killable_cell
 from task_client import START
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
@@ -11,8 +11,8 @@ pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
     # Slow and in real time, so that the transfer outlasts the patience of a peer.
-    slow = {'real_time_factor': 1.0, 'max_speed': 0.08}
-    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell'), **slow) as cell:
+    slow = {'quick': 1.0, 'max_speed': 0.08}
+    with killable_cell(ros_domain, tmp_path_factory.mktemp('cell'), **slow) as cell:
         yield cell
 
 

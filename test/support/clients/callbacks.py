@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 import rclpy
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 
@@ -57,14 +56,6 @@ def callbacks_of(*nodes: Any) -> dict[str, Callable]:
     return found
 
 
-@pytest.fixture(scope='module', params=[()])
-def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict]:
-    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
-
-    with nodes_alone(TrajectoryPlanner, words=request.param) as nodes:
-        yield callbacks_of(*nodes)
-
-
 def plan(services: dict[str, Callable], request: GetMotionPlan.Request):
     reply = services['plan_kinematic_path'](request, GetMotionPlan.Response())
     return reply.motion_plan_response
@@ -74,8 +65,9 @@ def line(services: dict[str, Callable], request: GetCartesianPath.Request):
     return services['compute_cartesian_path'](request, GetCartesianPath.Response())
 
 
-def check_refused(reply, code: int, words: str = '') -> None:
+def check_refused(reply: Any, code: int, words: str = '') -> None:
+    """A refusal has its code, says why, and holds no motion."""
     assert reply.error_code.val == code, (reply.error_code.val, reply.error_code.message)
     assert words in reply.error_code.message and len(reply.error_code.message) > 20
-    solution = reply.solution if hasattr(reply, 'solution') else reply.trajectory
-    assert not solution.joint_trajectory.points
+    solution = getattr(reply, 'solution', None) or getattr(reply, 'trajectory', None)
+    assert not hasattr(solution, 'joint_trajectory') or not solution.joint_trajectory.points

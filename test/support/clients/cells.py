@@ -2,7 +2,6 @@
 """Simulated cells of real nodes for tests, each a process of its own."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import signal
@@ -37,21 +36,10 @@ def sim_nodes(
     controller: str = '',
 ) -> list[NodeSpec]:
     """
-    Return the nodes of a simulated cell, as a user starts them with a file of his own.
+    Return the nodes of a simulated cell, as a user starts them with a file of his own in `folder`.
 
-    Parameters
-    ----------
-    folder : Path
-        Where that file is written, and the poses that are taught.
-    own : mapping of str to mapping of str to value
-        What else the file says: nodes as ROS names them in parameter files -> parameters.
-    quick : float
-        Simulated seconds per second on a quick machine.
-    without : sequence of str
-        Executables that are not needed.
-    namespace : str
-    controller : str
-        Active in the driver and used by the nodes; empty for the driver's own.
+    `own`: what else that file says, by node as ROS names them. `quick`: simulated seconds per
+    second on a quick machine. `without`: executables that are not needed.
 
     """
     said = {name: dict(parameters) for name, parameters in (own or {}).items()}
@@ -73,22 +61,7 @@ def sim_nodes(
 def running_cell(
     client_type: type[Client], domain: int, folder: Path, namespace: str = '', **options: Any
 ) -> Iterator[Client]:
-    """
-    Start a simulated cell; gives a client once it is ready, with the cell's `processes`.
-
-    Parameters
-    ----------
-    client_type : type
-        TaskClient, PlannerClient or one derived from them.
-    domain : int
-        ROS_DOMAIN_ID.
-    folder : Path
-        For logs and taught poses.
-    namespace : str
-    **options
-        See `sim_nodes`.
-
-    """
+    """Start a cell of `sim_nodes`; gives a client once it is ready, with its `processes`."""
     specs = sim_nodes(folder, namespace=namespace, **options)
     with (
         NodeProcesses(specs, domain, folder) as processes,
@@ -99,29 +72,12 @@ def running_cell(
         yield client
 
 
-class NodesCell:
+class KillableCell:
     """
     Driver, planner and task node, each to be killed, frozen and started again, and a client.
 
-    Parameters
-    ----------
-    domain : int
-        ROS_DOMAIN_ID.
-    folder : Path
-        For logs and taught poses.
-    stack : contextlib.ExitStack
-        Ends the processes.
-    peer_timeout : float
-        Of planner and task node [s], on a quick machine; a shared one may stall either for more
-        than a second.
-    real_time_factor : float
-        On a quick machine.
-    controller : str
-        That planner and task node use; empty for the driver's own.
-    max_speed : float
-        Of TCP and elbow [m/s].
-    method : str
-        How the task node follows Cartesian paths.
+    `stack`: ends the processes. `peer_timeout` [s] of planner and task node, on a quick machine;
+    a shared one may stall either for more than a second. `max_speed` [m/s] of TCP and elbow.
 
     """
 
@@ -131,23 +87,12 @@ class NodesCell:
         folder: Path,
         stack: contextlib.ExitStack,
         peer_timeout: float = 3.0,
-        real_time_factor: float = 2.0,
-        controller: str = '',
+        quick: float = 2.0,
         max_speed: float = 1.0,
-        method: str = 'ik',
     ) -> None:
         common = {'peer_timeout': pace.wall(peer_timeout), 'max_speed': max_speed}
-        own = {
-            '/**/pick_place': {**common, 'method': method},
-            '/**/trajectory_planner': common,
-        }
-        specs = sim_nodes(folder, own, real_time_factor)
-        self._specs = {spec.executable: spec for spec in specs}
-        if controller:
-            for name in ('trajectory_planner', 'pick_place'):
-                spec = self._specs[name]
-                changed = {**spec.parameters, 'controller': controller}
-                self._specs[name] = dataclasses.replace(spec, parameters=changed)
+        own = {'/**/pick_place': dict(common), '/**/trajectory_planner': common}
+        self.specs = {spec.executable: spec for spec in sim_nodes(folder, own, quick)}
         self._domain, self._folder, self._stack = domain, folder, stack
         self._running: dict[str, NodeProcesses] = {}
         self.planner = ''
@@ -165,7 +110,7 @@ class NodesCell:
 
     def start(self, name: str) -> None:
         """Start a node, again if it was killed."""
-        processes = NodeProcesses([self._specs[name]], self._domain, self._folder)
+        processes = NodeProcesses([self.specs[name]], self._domain, self._folder)
         self._running[name] = self._stack.enter_context(processes)
 
     def signal(self, name: str, how: signal.Signals) -> None:
@@ -217,17 +162,12 @@ class NodesCell:
         assert np.abs(self.client.q - before).max() < 1e-3
 
     def time_to_rest(self, limit: float) -> float:
-        """
-        Return when the arm came to rest [s on the wall of a quick machine].
-
-        Fails if that takes longer than `limit`.
-
-        """
+        """Return when the arm came to rest [s on the wall of a quick machine], within `limit`."""
         begin = last = time.monotonic()
         q, seen = self.client.q, self.client.time
         # An arm whose joints are not heard for a moment is not at rest.
         while time.monotonic() - last < pace.wall(0.3) or self.client.time - seen < 0.1:
-            self.client._executor.spin_once(timeout_sec=0.05)
+            self.client.spin_once(0.05)
             if np.abs(self.client.q - q).max() > 1e-3:
                 q, last, seen = self.client.q, time.monotonic(), self.client.time
             assert time.monotonic() - last < pace.wall(10.0), 'no joints are heard'
@@ -246,13 +186,13 @@ class NodesCell:
 
 
 @contextlib.contextmanager
-def nodes_cell(domain: int, folder: Path, **options: object) -> Iterator[NodesCell]:
+def killable_cell(domain: int, folder: Path, **options: float) -> Iterator[KillableCell]:
     """Start a cell, and end it."""
     with contextlib.ExitStack() as stack:
-        yield NodesCell(domain, folder, stack, **options)
+        yield KillableCell(domain, folder, stack, **options)
 
 
-def execute(cell: NodesCell, q: np.ndarray = TURNED, seconds: float = 8.0) -> ActionClient:
+def execute(cell: KillableCell, q: np.ndarray = TURNED, seconds: float = 8.0) -> ActionClient:
     """Let another client move the arm through the planner; returns once the arm moves."""
     client = cell.client
     action = ActionClient(client.node, ExecuteTrajectory, 'execute_trajectory')

@@ -2,7 +2,6 @@
 """A client of the UR driver for tests: ordinary rclpy, time judged by the stamps of the joints."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -43,51 +42,24 @@ STATUS = {
 }
 
 
-class DriverProcess:
-    """The simulated driver in a process of its own; what it says on stderr is kept in a file."""
-
-    def __init__(self, *ros_args: str) -> None:
-        self._errors = tempfile.TemporaryFile('w+')  # noqa: SIM115, closed in `wait`
-        self._process = subprocess.Popen(
-            [sys.executable, '-m', 'ur5_pick_place.nodes.sim.driver', '--ros-args', *ros_args],
-            cwd=ROOT,
-            env=dict(os.environ),
-            stderr=self._errors,
-        )
-
-    def stop(self, how: int = signal.SIGINT) -> tuple[int, float, str]:
-        """End it as a user would; returns exit code, time it took [s], and what it said."""
-        start = time.monotonic()
-        self._process.send_signal(how)
-        code, errors = self.wait(10.0)
-        return code, time.monotonic() - start, errors
-
-    def wait(self, seconds: float) -> tuple[int, str]:
-        """Wait for it to end by itself; returns exit code and what it said."""
-        try:
-            code = self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            raise
-        self._errors.seek(0)
-        with self._errors:
-            return code, self._errors.read()
-
-
 @contextlib.contextmanager
 def running_driver(*ros_args: str) -> 'Iterator[DriverClient]':
-    """Start a driver and give a client of it; the driver must end as it is asked to."""
-    process = DriverProcess(*ros_args)
-    client = DriverClient()
-    try:
-        client.wait_for_driver()
-        yield client
-    finally:
-        client.close()
-        code, taken, errors = process.stop()
-    assert code == 0 and taken < pace.wall(SHUTDOWN), errors
-    assert 'Traceback' not in errors
+    """Start a driver and give a client of it; the driver must end in time, in silence."""
+    words = [sys.executable, '-m', 'ur5_pick_place.nodes.sim.driver', '--ros-args', *ros_args]
+    with tempfile.TemporaryFile('w+') as said:
+        process = subprocess.Popen(words, cwd=ROOT, stderr=said)
+        try:
+            with contextlib.closing(DriverClient()) as client:
+                client.wait_for_driver()
+                yield client
+            begin = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            code, took = process.wait(10.0), time.monotonic() - begin
+        finally:
+            process.kill()
+        said.seek(0)
+        errors = said.read()
+    assert code == 0 and took < pace.wall(SHUTDOWN) and 'Traceback' not in errors, errors
 
 
 class DriverClient:
@@ -166,7 +138,10 @@ class DriverClient:
         deadline = time.monotonic() + pace.wall(wall)
         while not condition():
             assert time.monotonic() < deadline, f'timed out after {wall} s waiting for {what}'
-            self._executor.spin_once(timeout_sec=0.1)
+            self.spin_once(0.1)
+
+    def spin_once(self, seconds: float) -> None:
+        self._executor.spin_once(timeout_sec=seconds)
 
     def look(self) -> np.ndarray:
         """Hear what lay unread; returns the joints as they are now, (6,) [rad]."""

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from sensor_msgs.msg import JointState
 
-from ur5_pick_place.client import PickPlaceClient
+from ur5_pick_place.client import PickPlaceClient, pick_place_client
 from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import ExecutionError, TimedOut
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
@@ -75,7 +75,7 @@ def link():
 
 
 @pytest.fixture
-def cell(link):
-    cell = PickPlaceClient.__new__(PickPlaceClient)
-    cell._link, cell._poses = link, 0
-    return cell
+def cell(link, monkeypatch):
+    """A client over the link."""
+    monkeypatch.setattr(pick_place_client.Link, 'to_cell', lambda *_: link)
+    return PickPlaceClient()

@@ -2,11 +2,12 @@
 """Good requests to IK service and planner, and what puts one wrong value into them."""
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from geometry_msgs.msg import Pose
+from geometry_msgs.msg import Point, Pose
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import (
     CollisionObject,
@@ -97,13 +98,12 @@ def joint_goal(q: np.ndarray) -> Constraints:
     )
 
 
-def box_message(name: str, n: int = 1) -> CollisionObject:
+def box_message(name: str, at: Sequence[float] = (3.0, 3.0, 3.0), n: int = 1) -> CollisionObject:
     message = CollisionObject(id=name, operation=CollisionObject.ADD)
-    message.header.frame_id = 'base'
-    message.pose = matrix_to_pose(np.eye(4))
+    message.header.frame_id = 'base_link'
+    message.pose.orientation.w = 1.0
     primitive = SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1, 0.1, 0.1])
     message.primitives = [primitive] * n
-    far = np.eye(4)
-    far[:3, 3] = [3.0, 3.0, 3.0]
-    message.primitive_poses = [matrix_to_pose(far) for _ in range(n)]
+    x, y, z = (float(v) for v in at)
+    message.primitive_poses = [Pose(position=Point(x=x, y=y, z=z)) for _ in range(n)]
     return message

@@ -5,29 +5,83 @@ import numpy as np
 from action_msgs.msg import GoalStatus
 from driver_client import LATCHED, DriverClient
 from geometry_msgs.msg import Pose
-from moveit_client import MoveGroupClient
-from moveit_msgs.action import ExecuteTrajectory
+from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import (
     AttachedCollisionObject,
     CollisionObject,
     Constraints,
-    JointConstraint,
+    MotionPlanRequest,
     MoveItErrorCodes,
     OrientationConstraint,
     PositionConstraint,
 )
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from moveit_requests import box_message
+from moveit_requests import joint_goal as joints
 from rclpy.action import ActionClient
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
+from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 CODE = MoveItErrorCodes
 T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
 MODEL = load_model('ur5')
+_LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+
+
+def motion_request(goal: Constraints, start: JointState, scaling: float) -> MotionPlanRequest:
+    """Return what pymoveit2 sends: the whole joint state, a workspace, attempts and a time."""
+    request = MotionPlanRequest(
+        goal_constraints=[goal],
+        group_name='ur_manipulator',
+        num_planning_attempts=5,
+        allowed_planning_time=0.5,
+        max_velocity_scaling_factor=scaling,
+        max_acceleration_scaling_factor=scaling,
+        cartesian_speed_limited_link='tool0',
+    )
+    workspace = request.workspace_parameters
+    workspace.header.frame_id = 'base_link'
+    for corner, value in ((workspace.min_corner, -1.0), (workspace.max_corner, 1.0)):
+        corner.x = corner.y = corner.z = value
+    request.start_state.joint_state = start
+    return request
+
+
+class MoveGroupClient:
+    """Asks `move_action` through a `DriverClient`, and keeps what it is told meanwhile."""
+
+    def __init__(self, client) -> None:
+        self._client = client
+        self.states: list[str] = []
+        self._action = ActionClient(
+            client.node,
+            MoveGroup,
+            'move_action',
+            goal_service_qos_profile=QoSProfile(depth=1),
+            feedback_sub_qos_profile=_LATEST,
+            status_sub_qos_profile=_LATEST,
+        )
+
+    def start(self, goal: Constraints, scaling: float = 0.0, **options):
+        """Send a goal from where the arm is; returns its handle."""
+        self._client.until(self._action.server_is_ready, 'move_action')
+        wanted = MoveGroup.Goal()
+        wanted.request = motion_request(goal, self._client.joints[-1], scaling)
+        for name, value in options.items():
+            setattr(wanted.planning_options, name, value)
+        self.states.clear()
+        sent = self._action.send_goal_async(wanted, lambda m: self.states.append(m.feedback.state))
+        return self._client.wait(sent, 'the answer to a goal of move_action')
+
+    def end(self, handle) -> tuple[int, MoveGroup.Result]:
+        reply = self._client.wait(handle.get_result_async(), 'the end of a goal', 60.0)
+        return reply.status, reply.result
 
 
 class PlannerClient(DriverClient):
@@ -115,25 +169,17 @@ class PlannerClient(DriverClient):
         self.until(lambda: self.states[-1].startswith(text), f'state {text!r}', wall)
 
 
-def joints(q):
-    return Constraints(
-        joint_constraints=[
-            JointConstraint(joint_name=name, position=float(v))
-            for name, v in zip(JOINT_NAMES, q, strict=True)
-        ]
-    )
-
-
 def pose_goal(T, link='tool0', frame='base_link'):
-    """A goal as pymoveit2 sends it: a sphere of 1 mm and an orientation."""
+    """A goal as pymoveit2 sends it: a sphere of 1 mm and an orientation to 1e-3 rad."""
     pose = matrix_to_pose(T)
-    position = PositionConstraint(link_name=link)
-    position.header.frame_id = frame
-    centre = Pose(position=pose.position)
-    centre.orientation.w = 1.0
-    position.constraint_region.primitive_poses = [centre]
-    orientation = OrientationConstraint(link_name=link, orientation=pose.orientation)
-    orientation.header.frame_id = frame
+    position = PositionConstraint(link_name=link, weight=1.0)
+    orientation = OrientationConstraint(link_name=link, orientation=pose.orientation, weight=1.0)
+    position.header.frame_id = orientation.header.frame_id = frame
+    sphere = SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[1e-3])
+    position.constraint_region.primitives = [sphere]
+    position.constraint_region.primitive_poses = [Pose(position=pose.position)]
+    for axis in 'xyz':
+        setattr(orientation, f'absolute_{axis}_axis_tolerance', 1e-3)
     return Constraints(position_constraints=[position], orientation_constraints=[orientation])
 
 
@@ -153,11 +199,6 @@ def moved_by(client, action, seconds=0.5):
 
 
 def box(name, x, y, z, size=0.1, operation=CollisionObject.ADD):
-    message = CollisionObject(id=name, operation=operation)
-    message.header.frame_id = 'base_link'
-    message.pose.orientation.w = 1.0
-    message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[size] * 3)]
-    pose = Pose()
-    pose.position.x, pose.position.y, pose.position.z = x, y, z
-    message.primitive_poses = [pose]
+    message = box_message(name, (x, y, z))
+    message.operation, message.primitives[0].dimensions = operation, [size] * 3
     return message

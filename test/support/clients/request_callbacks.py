@@ -10,7 +10,6 @@ instead of in the request comes out wrong.
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ from ur5_pick_place.kinematics import JOINT_NAMES, load_model
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.sim.physics.arm import Frame, fixed_frames, link_frames, load_arm
 
-CONFIG = Path(__file__).parents[3] / 'config'
 UR5 = load_model('ur5')
 Codes = MoveItErrorCodes
 Services = dict[str, Callable[..., Any]]
@@ -107,9 +105,3 @@ def end_of(reply: Any) -> np.ndarray:
     assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
     solution = reply.solution if hasattr(reply, 'solution') else reply.trajectory
     return np.array(solution.joint_trajectory.points[-1].positions)
-
-
-def check_refused(reply: Any, code: int, words: str) -> None:
-    assert (reply.error_code.val, words in reply.error_code.message) == (code, True), (
-        reply.error_code
-    )

@@ -67,7 +67,7 @@ class Jogging:
         loops: LoopSettings,
     ) -> None:
         self._node, self._manager, self._scene = cell.node, manager, scene
-        self._reader = _CommandReader(cell)
+        self._reader = CommandReader(cell)
         self._names, self._loops = cell.joint_names, loops
         self._controller, self._list = cell.robot.controller, controllers.lists(_REPLY)
         self.task_state = ''
@@ -231,7 +231,7 @@ class Jogging:
             self._node.get_logger().warning(one_line(text))
 
 
-class _CommandReader:
+class CommandReader:
     """Reads commands from messages."""
 
     def __init__(self, cell: Cell) -> None:
