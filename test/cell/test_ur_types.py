@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import assert_transforms_close
+from closeness import assert_transforms_close
 from lab.in_process import InProcessCell
 
 from ur5_pick_place.demo.options import read_options

@@ -50,7 +50,7 @@ def jog(
         return
     moved = received.joints()[0] - q
     if twist is not None:
-        covered = _time_at_twist(T, tcp(), velocity, elapsed)
+        covered = time_at_twist(T, tcp(), velocity, elapsed)
     else:
         covered = float(moved @ velocity / (velocity @ velocity))
     if np.abs(moved).max() <= _MOVED:
@@ -114,7 +114,7 @@ def _explain_jog(link: Link, what: str, timeout: float) -> None:
         raise ExecutionError(f'{what}: {reason.removeprefix("jog: ")}')
 
 
-def _time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float) -> float:
+def time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float) -> float:
     """
     Return how long a motion at a twist takes from one pose (4, 4) of the TCP to another [s].
 

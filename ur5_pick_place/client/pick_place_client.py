@@ -281,7 +281,7 @@ class PickPlaceClient:
                 raise PlanningError(f'plan: {message}')
             self._await_state('planned')
             planned, rows = self._link.wait(
-                lambda: _report(collected, message), 'the report on the plan'
+                lambda: report_on(collected, message), 'the report on the plan'
             )
         return PlanReport(
             message, planned['branch'], planned['motion_time'], planned['cycles'], tuple(rows)
@@ -630,7 +630,7 @@ class PickPlaceClient:
                     raise ExecutionError(f'{name} refused: {message}')
                 while not is_over:
                     event = self._next(collected, name)
-                    if not seen and not _begins(event, name, earliest):
+                    if not seen and not begins(event, name, earliest):
                         continue  # of an earlier job, maybe another client's
                     seen.append(event)
                     is_over = event['event'] in _ENDS and event['job'] == name
@@ -730,13 +730,13 @@ def _answer(collected: deque[Event], stamp: str) -> Event | None:
     return next((event for event in collected if event.get('stamp') == stamp), None)
 
 
-def _begins(event: Event, job: str, earliest: float) -> bool:
+def begins(event: Event, job: str, earliest: float) -> bool:
     """Return whether an event reports that a job began, not before `earliest` [s of ROS time]."""
     is_of_job = event['event'] == events.STARTED and event.get('job') == job
     return is_of_job and event.get('time', 0.0) >= earliest
 
 
-def _report(collected: deque[Event], message: str) -> tuple[Event, list[dict[str, Any]]] | None:
+def report_on(collected: deque[Event], message: str) -> tuple[Event, list[dict[str, Any]]] | None:
     """Return the event `planned` that a reply speaks of, and the rows of its report."""
     planned = None
     for event in collected:

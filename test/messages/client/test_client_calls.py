@@ -6,22 +6,18 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 from fake_link import FakeLink, event, joints
-from fake_link import cell as cell
-from fake_link import link as link
 from rcl_interfaces.msg import Log
 from rclpy.task import Future
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.client.connection import Connection
-from ur5_pick_place.client.jogging import _time_at_twist
+from ur5_pick_place.client import link as link_module
+from ur5_pick_place.client.jogging import time_at_twist
 from ur5_pick_place.client.link import Link
-from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.transforms import tool_down
@@ -99,18 +95,6 @@ def test_an_argument_of_another_kind_asks_for_nothing(cell, link, call, said):
     with pytest.raises(InvalidInput, match=said):
         call(cell)
     assert not link.asked and not link.sent
-
-
-def test_what_belongs_together_is_taken(cell, link, monkeypatch):
-    monkeypatch.setattr(cell, '_move', link.sent.append)
-    monkeypatch.setattr(cell, '_teach_pose', lambda _place, pose: link.sent.append(pose))
-    cell.teach('start', xyz=(0.4, 0.0, 0.1), yaw_deg=0)
-    cell.teach('start', T=np.eye(4), frame='tool0')
-    cell.move_to(xyz=(0.4, 0.0, 0.1), yaw_deg=30, frame='base', scaling=0.5)
-    cell.add_box('crate', (0.1, 0.1, 0.1), xyz=(0.4, 0.0, 0.1), yaw_deg=30, frame='base')
-    cell.add_cylinder('post', 0.02, 0.3, T=np.eye(4), frame='tool0')
-    assert [pose.header.frame_id for pose in link.sent[:2]] == ['', 'tool0']
-    assert len(link.sent) == 3 and link.asked == ['apply_planning_scene'] * 2
 
 
 def test_home_with_a_scaling_is_a_joint_motion_with_it(cell, link, monkeypatch):
@@ -221,7 +205,7 @@ def test_a_jog_whose_planner_stops_names_that_before_an_arm_that_does_not_rest(
 )
 def test_a_turn_is_measured_as_far_as_a_pose_shows_it(twist, turned, expected):
     before, after = (tool_down(0.4, 0.0, 0.2, yaw) for yaw in (0.0, turned))
-    assert _time_at_twist(before, after, np.array(twist), 1.0) == pytest.approx(expected)
+    assert time_at_twist(before, after, np.array(twist), 1.0) == pytest.approx(expected)
 
 
 class AnswersStop:
@@ -242,21 +226,19 @@ class AnswersStop:
         pass
 
 
-def link_to(client, warnings=()):
-    """Return a link whose nodes answer a stop, without a context of its own."""
-    link = Link.__new__(Link)
-    link.timeout, link.received, link._is_closed = 0.1, ReceivedMessages(), False
-    link.node = SimpleNamespace(
-        create_client=lambda *_, **__: client,
-        get_logger=lambda: SimpleNamespace(warning=warnings.append),
-    )
-    Connection.__init__(link, link.node)
+def link_to(monkeypatch, client, warn=print):
+    """Return a link whose nodes answer a stop, without DDS and its thread."""
+    for name in ('SingleThreadedExecutor', 'threading'):
+        monkeypatch.setattr(link_module, name, MagicMock())
+    node = MagicMock(create_client=lambda *_, **__: client)
+    node.get_logger.return_value.warning = warn
+    link = Link(node, 0.1)
     link.received.on_joints(joints(HOME))
     return link
 
 
-def test_a_stop_waits_for_rest_however_short_the_timeout():
-    link = link_to(AnswersStop())
+def test_a_stop_waits_for_rest_however_short_the_timeout(monkeypatch):
+    link = link_to(monkeypatch, AnswersStop())
 
     def brake():
         for i in range(80):
@@ -282,7 +264,7 @@ def test_a_stop_waits_for_rest_however_short_the_timeout():
 )
 def test_a_warning_in_the_reply_to_a_stop_is_logged(monkeypatch, message, logged):
     warnings = []
-    link = link_to(AnswersStop(message), warnings)
+    link = link_to(monkeypatch, AnswersStop(message), warnings.append)
     monkeypatch.setattr(link, 'wait_for_rest', lambda **_: None)
     link.stop_arm()
     assert warnings == logged

@@ -13,7 +13,7 @@ from rcl_interfaces.msg import Log
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.client import requests
-from ur5_pick_place.client.pick_place_client import _begins, _report
+from ur5_pick_place.client.pick_place_client import begins, report_on
 from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import (
     ExecutionError,
@@ -124,8 +124,8 @@ def test_only_the_start_of_its_own_job_begins_it():
         {'event': 'started', 'job': 'go_home', 'time': 5.0},
         {'event': 'started', 'job': 'run', 'time': 3.0},  # another client's, received late
     ):
-        assert not _begins(other, 'run', 4.9)
-    assert _begins({'event': 'started', 'job': 'run', 'time': 5.0}, 'run', 4.9)
+        assert not begins(other, 'run', 4.9)
+    assert begins({'event': 'started', 'job': 'run', 'time': 5.0}, 'run', 4.9)
 
 
 def test_the_report_is_that_of_the_plan_in_the_reply():
@@ -135,9 +135,9 @@ def test_the_report_is_that_of_the_plan_in_the_reply():
         {'event': 'planned', 'branch': 'left-up-up', 'motion_time': 4.52},
     ]
     message = '15 stages on left-up-up, 4.5 s of motion'
-    assert _report(received, message) is None
+    assert report_on(received, message) is None
     received.append({'event': 'plan_report', 'rows': ['ours']})
-    assert _report(received, message) == (received[2], ['ours'])
+    assert report_on(received, message) == (received[2], ['ours'])
 
 
 def test_a_taught_place_whose_name_is_no_text_is_none():

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cockpit without ROS and browser: what may be pressed, held and shown."""
 
-import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -35,7 +34,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.driver.joint_listener import Joints
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile
 from ur5_pick_place.task.preflight import Check
-from ur5_pick_place.task.statistics import Statistics, Tally
+from ur5_pick_place.task.statistics import Tally, save_statistics
 
 READY = 'ready'
 BUTTONS = (*SERVICES, FREEDRIVE, 'Teach home')
@@ -203,15 +202,14 @@ def test_preflight_shows_each_check_green_or_with_its_cure() -> None:
     assert 'ready to move' in checks_html([good])
 
 
-def test_statistics_are_shown_as_the_task_node_publishes_them() -> None:
-    statistics = Statistics(Tally(cycles=3, placed=2, timed=1, time=8.0, bins={209: 1}))
+def test_statistics_are_shown_as_the_task_node_publishes_them(tmp_path) -> None:
+    save_statistics(tmp_path / 'all', Tally(cycles=3, placed=2, timed=1, time=8.0, bins={209: 1}))
+    file = StatisticsFile(tmp_path / 'all', print)
     for t, event, data in (
         (0.0, 'started', {'job': 'run'}), (4.0, 'placed', {}), (9.0, 'cycle_done', {}),
         (10.0, 'stopped', {'reason': 'protective stop: <b>'}),
     ):
-        statistics.take(t, event, data)
-    file = StatisticsFile.__new__(StatisticsFile)  # without its thread and its file
-    file._lock, file._statistics = threading.Lock(), statistics
+        file.take(t, event, data)
     figures = figures_of({'state': 'idle', **file.figures()})
     assert figures['cycles'] == ('1', '4')
     assert figures['placed'] == ('1', '3')

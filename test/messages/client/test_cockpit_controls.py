@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from guarded_page import DRAG, HANDLE, browser, click_arrives, packed
-from guarded_page import page as page
 
 from ur5_pick_place.cockpit.actions import CellState
 from ur5_pick_place.cockpit.checks import PreflightTab, TouchTab

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 
 import pytest
 from guarded_page import CAMERA, DRAG, HANDLE, browser, click_arrives, packed
-from guarded_page import page as page
 from msgspec import msgpack
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 

@@ -44,8 +44,9 @@ class FakeClient:
     def remove_pending_request(self, future: Future) -> None:
         self.asked.remove(future)
 
-    def answer(self, success: bool, message: str) -> None:
-        self.asked[-1].set_result(SimpleNamespace(success=success, message=message))
+    def answer(self, success: bool = True, message: str = '', **fields: Any) -> None:
+        reply = SimpleNamespace(success=success, message=message, **fields)
+        self.asked[-1].set_result(reply)
         for done in self.asked[-1]._callbacks:
             done(self.asked[-1])
 
@@ -215,7 +216,7 @@ def test_a_pose_comes_from_the_kinematics_of_the_nodes_with_their_reason(node, l
 def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link) -> None:
     assert link.poll_offers().movable == ('start', 'target')  # until it has said which
     markers = node.clients['pick_place/teach_markers/get_interactive_markers']
-    link._take_movable(SimpleNamespace(markers=[SimpleNamespace(name='target')]))
+    markers.answer(markers=[SimpleNamespace(name='target')])
     offers = link.poll_offers()
     assert (offers.pose_teachable, offers.movable) == (('start', 'target'), ('target',))
     asked = len(markers.asked)

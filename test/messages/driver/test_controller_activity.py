@@ -5,7 +5,6 @@ from collections.abc import Callable
 
 import pytest
 from fake_manager import FakeManager, Graph
-from fake_manager import graph as graph
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import Bool

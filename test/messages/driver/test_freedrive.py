@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 from fake_manager import FakeManager, Graph
-from fake_manager import graph as graph
 from rclpy.task import Future
 from std_msgs.msg import Bool
 
@@ -18,7 +17,6 @@ from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.outcome import DONE, OnOutcome
 
 OURS, FREEDRIVE = 'scaled_joint_trajectory_controller', 'freedrive_mode_controller'
-BOTH = (OURS, FREEDRIVE)
 
 
 def no_job(_name: str, _steps: object, on_end: OnOutcome) -> None:
@@ -50,7 +48,6 @@ class Robot(FakeManager):
             checks_modes,
             lambda: self.known.append(self.freedrive.is_on),
         )
-        self.until(controllers._switch.service_is_ready)
         self.until(lambda: controllers.is_there)
 
     def switch(self, is_on: bool) -> None:
@@ -61,14 +58,19 @@ class Robot(FakeManager):
     def tell(self, runs: bool) -> None:
         """Publish whether the program runs, as the driver does."""
         self.program.publish(Bool(data=runs))
-        self.until(lambda: self.freedrive._runs == runs)
+        self.spin(0.1)
 
     def tick(self, planner: str) -> None:
         """Let the task node tick with that state of the planner."""
         self.freedrive.on_tick(planner.startswith('stopped'), bool(planner))
 
+    def find_out(self) -> None:
+        """Let the node look which controller is active, as it does at its start."""
+        self.until(lambda: self.asked)
+        self.spin(0.1)
+
     def let_another_client_begin(self) -> None:
-        self.until(lambda: self.freedrive._has_found_out)
+        self.find_out()
         other = self.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
         self.until(other.get_subscription_count)
         self.active = {FREEDRIVE}
@@ -164,7 +166,7 @@ def test_freedrive_of_another_client_is_noticed_and_so_is_its_end(begun):
 
 def test_freedrive_that_is_enabled_without_its_controller_is_none(begun):
     robot = begun()
-    robot.until(lambda: robot.freedrive._has_found_out)
+    robot.find_out()
     other = robot.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
     robot.until(other.get_subscription_count)
     for _ in range(20):
@@ -195,7 +197,7 @@ def test_freedrive_that_this_node_keeps_on_ends_when_another_client_takes_the_ar
 def test_a_list_of_controllers_from_before_a_switch_does_not_end_freedrive(begun, capfd):
     robot = begun()
     robot.tell(True)
-    robot.until(lambda: robot.freedrive._has_found_out)
+    robot.find_out()
     other = robot.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
     robot.until(other.get_subscription_count)
     asked, old = robot.asked, Future()
@@ -209,7 +211,6 @@ def test_a_list_of_controllers_from_before_a_switch_does_not_end_freedrive(begun
     robot.late = None
     robot.switch(True)
     old.set_result(None)
-    robot.until(lambda: not robot.freedrive._list.is_waiting)
     robot.spin(1.0)
     assert robot.freedrive.state is State.KEPT_ON and robot.known == [True]
     assert 'freedrive has ended' not in capfd.readouterr().err

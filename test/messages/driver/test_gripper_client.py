@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The client of a gripper's action against the simulated Robotiq's node, with ideal fingers."""
 
-import contextlib
 import math
 import threading
 import time
@@ -10,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 import rclpy
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
@@ -18,7 +16,6 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.driver.gripper_client import GripperClient, position_in
 from ur5_pick_place.nodes.pick_place.settings import chosen_gripper
 from ur5_pick_place.nodes.ros.distro import TakenMessage
-from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.sim.gripper import GripperActions
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.sim.gripper_server import GripperFault, GripperServer
@@ -48,24 +45,16 @@ class Fingers:
 class Bench:
     """Client and server as nodes of one process; `replies` are those to the client's goals."""
 
-    def __init__(self, kind):
-        self.context = rclpy.Context()
-        rclpy.init(context=self.context)
-        self.executor = SingleThreadedExecutor(context=self.context)
-        ours = SerialNode('ours', context=self.context)
-        theirs = rclpy.create_node('theirs', context=self.context)
-        self.nodes, self.replies, self.fingers = (ours, theirs), [], Fingers()
-        group = ReentrantCallbackGroup()
+    def __init__(self, graph, kind):
+        self.graph, self.replies, self.fingers = graph, [], Fingers()
+        group, ours = ReentrantCallbackGroup(), graph.node
         self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
-        self.server = GripperActions(theirs, self.driver, self.core, threading.Lock(), group)
+        self.server = GripperActions(
+            graph.begin('theirs'), self.driver, self.core, threading.Lock(), group
+        )
         settings = ActionSettings(gripper_action_type=kind)
-        self.polling = ours.reader.running(print)
         self.client = GripperClient(ours, settings, lambda: 0.008, 0.5)
-        self.polling.__enter__()
         self.joints = ours.create_publisher(JointState, 'joint_states', 10)
-        for node in self.nodes:
-            self.executor.add_node(node)
-        self.until(lambda: self.client.view().is_there, 'the server')
 
     def send(self, command):
         self.client.send(command, self.replies.append)
@@ -79,7 +68,7 @@ class Bench:
             self.core.update(self.driver.time, True)
             self.server.publish()
             self.server.monitor()
-            self.executor.spin_once(timeout_sec=0.01)
+            self.graph.executor.spin_once(timeout_sec=0.01)
 
     def ended(self, command):
         """Send a goal; return the report of its end."""
@@ -89,18 +78,14 @@ class Bench:
         self.until(lambda: (r := self.client.view().report) and r.ended, 'the end')
         return self.client.view().report
 
-    def close(self):
-        self.server.destroy()
-        for node in self.nodes:
-            node.destroy_node()
-        self.executor.shutdown()
-        rclpy.try_shutdown(context=self.context)
-
 
 @pytest.fixture(params=[GRIPPER_COMMAND, PARALLEL])
-def bench(ros_domain, request):
-    with contextlib.closing(Bench(request.param)) as bench:
+def bench(graph, request):
+    bench = Bench(graph, request.param)
+    with graph.node.reader.running(print):
+        bench.until(lambda: bench.client.view().is_there, 'the server')
         yield bench
+    bench.server.destroy()
 
 
 @pytest.mark.parametrize(
@@ -111,15 +96,11 @@ def bench(ros_domain, request):
         ({'gripper': 'robotiq'}, "gripper = 'robotiq': must be one of digital, vacuum, action"),
     ],
 )
-def test_a_node_refuses_another_grippers_parameter_by_name(ros_domain, given, said):
-    context = rclpy.Context()
-    rclpy.init(context=context)
+def test_a_node_refuses_another_grippers_parameter_by_name(graph, given, said):
     overrides = [rclpy.Parameter(name, value=value) for name, value in given.items()]
-    node = rclpy.create_node('pick_place', context=context, parameter_overrides=overrides)
+    graph.nodes.append(rclpy.create_node('pick_place', parameter_overrides=overrides))
     with pytest.raises(InvalidInput, match=said):
-        chosen_gripper(node)
-    node.destroy_node()
-    rclpy.try_shutdown(context=context)
+        chosen_gripper(graph.nodes[-1])
 
 
 def test_either_type_of_action_stalls_on_a_part_reaches_and_shows_its_joint(bench):
@@ -144,7 +125,7 @@ def test_a_joint_whose_name_contains_the_grippers_does_not_hide_it(bench):
     states = (
         JointState(name=[name], position=[x]) for name, x in ((joint, 0.3), (f'x{joint}', 0.7))
     )
-    bench.client._on_joint_states(
+    bench.client.on_joint_states(
         [TakenMessage(serialize_message(state), 0, 0, b'') for state in states]
     )
     assert bench.client.view().position == 0.3

@@ -23,8 +23,9 @@ DRAWN_IN = ActionGripper(ActionSettings(open_position=0.08, close_position=0.0),
 
 def command(monkeypatch, gripper, position, seen):
     """Return what a goal made the gripper do, its error or '', and the result."""
-    monkeypatch.setattr(gripper_command, 'ActionServer', lambda *_args, **_kwargs: None)
-    done, errors, ends = [], [], []
+    done, errors, ends, served = [], [], [], []
+    server = lambda *words, **_options: served.extend(words)  # noqa: E731
+    monkeypatch.setattr(gripper_command, 'ActionServer', server)
     node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=errors.append))
 
     async def ended(begin) -> Outcome:
@@ -38,14 +39,14 @@ def command(monkeypatch, gripper, position, seen):
         gripper=gripper,
         port=SimpleNamespace(observe=lambda: seen),
     )
-    commands = gripper_command.GripperCommands(node, station, GripperChoice())
+    gripper_command.GripperCommands(node, station, GripperChoice())
     goal = SimpleNamespace(
         request=GripperCommand.Goal(),
         abort=lambda: ends.append(errors[-1]),
         succeed=lambda: ends.append(''),
     )
     goal.request.command.position = position
-    result = asyncio.run(commands._execute(goal))
+    result = asyncio.run(served[3](goal))
     return ''.join(done), ends[0], (result.position, result.reached_goal, result.stalled)
 
 

@@ -7,23 +7,18 @@ refused by name.
 
 """
 
-import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from ideal_driver import HERE, REST, IdealArm, run
 from lab.in_process import InProcessCell
-from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
-from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, check_method
-from ur5_pick_place.nodes.driver.trajectory_controller import TrajectoryController
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.sim.controllers.controller_manager import SCALED
@@ -51,18 +46,6 @@ def freeze(cell: InProcessCell, seconds: float) -> None:
     for _ in range(round(seconds / cell.driver.period)):
         cell.driver.cycle()
     cell.driver.pc_frozen = False
-
-
-def test_a_cycle_places_the_cube():
-    cell = InProcessCell({'controller': PASSTHROUGH})
-    start, target = default_spots('ur5')
-    cell.put_part(start)
-    cell.teach(start, target)
-    cell.run()
-    cell.until(lambda: not cell.is_busy, 30.0, 'the end of the cycle')
-    cell.wait(0.3)
-    assert not cell.stop_reason
-    assert math.dist(cell.T_world_part[:2, 3], target[:2]) < 0.5e-3
 
 
 def test_a_pc_that_stands_still_for_half_a_second_changes_nothing():
@@ -167,15 +150,6 @@ def test_a_path_far_from_the_arm_aborts_no_goal():
     driver, goal = passthrough([Waypoint(0.0, tuple(HERE + 0.3), REST), *STEP], [])
     run(driver, 0.1)
     assert goal.outcome is None
-
-
-@pytest.mark.parametrize(('controller', 'n'), [(PASSTHROUGH, 0), (SCALED, 6)])
-def test_a_goal_for_the_passthrough_controller_has_no_tolerances(controller, n):
-    client = object.__new__(TrajectoryController)
-    client._joint_names, client._tracking = Driver(IdealArm()).joint_names, TrackingSettings()
-    client._has_tolerances = controller != PASSTHROUGH
-    request = client._request(SimpleNamespace(prepared=JointTrajectory(), begin=0.0))
-    assert (len(request.path_tolerance), len(request.goal_tolerance)) == (n, n)
 
 
 def test_a_closed_loop_is_refused_by_name():

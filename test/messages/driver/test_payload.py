@@ -6,11 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from lab.in_process import InProcessCell
+from rclpy.serialization import serialize_message
+from ur_msgs.msg import Digital, IOStates
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import exp_se3
+from ur5_pick_place.nodes.driver import robot_io
+from ur5_pick_place.nodes.ros.distro import payload_of, payload_request, takes_inertia
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.scene.inertias import Load, boxes_load, joined
+from ur5_pick_place.task.job import SetPayload
 
 
 def evenly_filled(mass, T, size, n=40):
@@ -77,42 +82,21 @@ def test_tool_and_part_together_must_not_be_heavier_than_the_arm_carries(
 # ---- the three forms of the request, as their definitions have them
 
 
-class Vector:
-    def __init__(self):
-        self.x = self.y = self.z = 0.0
+def form(**names):
+    """Return a class with these fields and no others, made anew for each instance."""
+
+    def fill(self):
+        for name, make in names.items():
+            setattr(self, name, make())
+
+    return type('Request', (), {'__slots__': tuple(names), '__init__': fill})
 
 
-class Oldest:
-    __slots__ = ('center_of_gravity', 'mass')
-
-    def __init__(self):
-        self.mass, self.center_of_gravity = 0.0, Vector()
-
-
-class Flat:
-    __slots__ = ('center_of_gravity', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz', 'mass',
-                 'transition_time')
-
-    def __init__(self):
-        self.mass, self.center_of_gravity, self.transition_time = 0.0, Vector(), None
-        self.ixx = self.iyy = self.izz = self.ixy = self.ixz = self.iyz = 0.0
-
-
-class Inertia:
-    __slots__ = ('com', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz', 'm')
-
-    def __init__(self):
-        self.m, self.com = 0.0, Vector()
-        self.ixx = self.iyy = self.izz = self.ixy = self.ixz = self.iyz = 0.0
-
-
-class Nested:
-    __slots__ = ('payload', 'transition_time')
-
-    def __init__(self):
-        self.payload, self.transition_time = Inertia(), None
-
-
+Vector = form(x=float, y=float, z=float)
+SIX = dict.fromkeys(('ixx', 'iyy', 'izz', 'ixy', 'ixz', 'iyz'), float)
+Oldest = form(mass=float, center_of_gravity=Vector)
+Flat = form(mass=float, center_of_gravity=Vector, transition_time=float, **SIX)
+Nested = form(payload=form(m=float, com=Vector, **SIX), transition_time=float)
 FORMS = (Oldest, Flat, Nested)
 CENTRE, INERTIA = (0.01, -0.02, 0.08), (1e-3, 2e-3, 3e-3, 1e-4, 2e-4, 3e-4)
 
@@ -124,8 +108,6 @@ def inertia_of(request):
 
 @pytest.mark.parametrize('form', FORMS)
 def test_each_form_says_all_that_it_can(form):
-    from ur5_pick_place.nodes.ros.distro import payload_of, payload_request, takes_inertia
-
     request = payload_request(form, 0.98, CENTRE, INERTIA)
     told = INERTIA if form is not Oldest else (0.0,) * 6
     assert payload_of(request) == (0.98, CENTRE, told)
@@ -146,7 +128,7 @@ class Robot:
         return self
 
     def get_logger(self):
-        return SimpleNamespace(warning=self.warnings.append)
+        return SimpleNamespace(warning=lambda text, **_options: self.warnings.append(text))
 
     def subscribe(self, _kind, topic, take, _qos, _period):
         self.by_topic[topic] = take
@@ -164,9 +146,6 @@ class Robot:
 @pytest.fixture
 def send(monkeypatch):
     """Return a function: (form, robot) -> replies to two payloads in a row."""
-    from ur5_pick_place.nodes.driver import robot_io
-    from ur5_pick_place.task.job import SetPayload
-
     def call(form, robot):
         monkeypatch.setattr(robot_io, 'SetPayload', SimpleNamespace(Request=form))
         io, replies = robot_io.RobotIo(robot, None), []
@@ -200,26 +179,11 @@ def test_a_driver_that_takes_no_payload_at_all_is_a_failure(send, form):
     assert not robot.warnings
 
 
-class Listener(Robot):
-    """A node that keeps its warnings."""
-
-    def __init__(self):
-        super().__init__(lambda _request: True)
-
-    def get_logger(self):
-        return SimpleNamespace(warning=lambda text, **_options: self.warnings.append(text))
-
-
 @pytest.mark.parametrize('strange', [b'', b'\0\1\0\0' + b'\xff' * 40, bytes(1_000_000)])
 def test_io_states_that_cannot_be_read_hide_no_silent_driver(monkeypatch, strange):
-    from rclpy.serialization import serialize_message
-    from ur_msgs.msg import Digital, IOStates
-
-    from ur5_pick_place.nodes.driver import robot_io
-
     now = [10.0]
     monkeypatch.setattr(robot_io.time, 'monotonic', lambda: now[0])
-    node = Listener()
+    node = Robot(None)
     io = robot_io.RobotIo(node, None)
 
     def publish(data):

@@ -2,12 +2,11 @@
 """The planner keeps the controller from splicing trajectories, and says where it cannot."""
 
 import threading
-import time
 
 import pytest
 import rclpy
+from fake_manager import Graph
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.executors import SingleThreadedExecutor
 
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS
@@ -18,28 +17,20 @@ from ur5_pick_place.nodes.ros.diagnostics import STREAMS, Diagnostics
 class Bench:
     """A `Replacement`, and a controller with or without the parameter."""
 
-    def __init__(self):
-        self.context = rclpy.Context()
-        rclpy.init(context=self.context)
-        self.executor = SingleThreadedExecutor(context=self.context)
-        self.client = rclpy.create_node('client', context=self.context)
-        self.executor.add_node(self.client)
-        self.replacement = Replacement(self.client, 'some_controller')
-        self.controller = None
+    def __init__(self, graph: Graph):
+        self.graph, self.replacement = graph, Replacement(graph.node, 'some_controller')
 
     def load(self, value, refusal=''):
         """Load the controller with a value in its file; None = it does not know the parameter."""
-        self.controller = rclpy.create_node('some_controller', context=self.context)
+        self.controller = self.graph.begin('some_controller')
         if value is not None:
             self.controller.declare_parameter(SPLICES, value)
         if refusal:
             self.refuse = lambda _: SetParametersResult(successful=False, reason=refusal)
             self.controller.add_on_set_parameters_callback(self.refuse)
-        self.executor.add_node(self.controller)
 
     def unload(self):
-        self.executor.remove_node(self.controller)
-        self.controller.destroy_node()
+        self.graph.end(self.controller)
 
     @property
     def value(self):
@@ -49,26 +40,17 @@ class Bench:
     def why_not(self):
         return self.replacement.why_no_stream
 
-    def until(self, condition, seconds=20.0):
-        end = time.monotonic() + seconds
-        while not condition() and time.monotonic() < end:
+    def until(self, condition):
+        def is_so():
             self.replacement.update()
-            self.executor.spin_once(timeout_sec=0.02)
-        assert condition(), self.why_not
+            return condition()
 
-    def close(self):
-        self.executor.shutdown()
-        self.client.destroy_node()
-        if self.controller is not None:
-            self.controller.destroy_node()
-        rclpy.try_shutdown(context=self.context)
+        self.graph.until(is_so, 20.0)
 
 
 @pytest.fixture
-def bench(ros_domain):
-    bench = Bench()
-    yield bench
-    bench.close()
+def bench(graph):
+    return Bench(graph)
 
 
 @pytest.mark.parametrize('value', [False, None])
@@ -101,17 +83,17 @@ def test_a_refusal_is_told_with_its_reason_until_it_is_over(bench):
 
 
 @pytest.mark.drill
-def test_preflight_hears_why_the_planner_of_its_namespace_refuses_streams(bench):
+def test_preflight_hears_why_the_planner_of_its_namespace_refuses_streams(graph):
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     for namespace, why in (('cell_b', 'it refuses'), ('cell_c', 'of another cell')):
         planner = rclpy.create_node(
             'trajectory_planner',
             namespace=namespace,
-            context=bench.context,
             cli_args=['--ros-args', *remap],
         )
         Diagnostics(planner, lambda: (True, 'ready'), lambda why=why: {STREAMS: why})
-        bench.executor.add_node(planner)
-    spinning = threading.Thread(target=bench.executor.spin, daemon=True)
+        graph.nodes.append(planner)
+        graph.executor.add_node(planner)
+    spinning = threading.Thread(target=graph.executor.spin, daemon=True)
     spinning.start()
     assert collect('cell_b').why_no_stream == 'it refuses'

@@ -21,7 +21,7 @@ def cell():
 def test_a_motion_stopped_while_it_is_gated_is_refused_and_nothing_is_sent(
     cell, monkeypatch, who, way
 ):
-    manager, gate, canceled = cell.manager, cell.manager._planner, []
+    manager, gate, canceled = cell.manager, cell.planner, []
     motion = cell.station.planner.ptp(HOME, HOME + 0.3).trajectory
     check, stops = gate.check, manager.stops
 

@@ -8,17 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import rclpy
-from driver_client import DriverClient
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
-from std_srvs.srv import Trigger
-from task_client import TARGET, pose
+from task_client import TARGET, TaskClient, pose
 from tf2_msgs.msg import TFMessage
 from tf2_ros import TransformBroadcaster
 from visualization_msgs.srv import GetInteractiveMarkers
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.nodes.pick_place.teaching import Teaching
 from ur5_pick_place.nodes.ros.executor import LockedExecutor
 from ur5_pick_place.task.places.file import PosesFile
 
@@ -27,18 +26,17 @@ PLACES = 'places: {home: , part: {from_frame: part_0}, target: , tray: }\n'
 LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
-class Around(DriverClient):
+class Around(TaskClient):
     """An arm at rest at home, a tag, and a client of the task node."""
 
-    def __init__(self, folder):
+    def __init__(self, poses_file):
         super().__init__()
-        self.poses_file = folder / 'poses.yaml'
+        self.kept = lambda: set(PosesFile(poses_file).poses)
         self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
         self._tf = TransformBroadcaster(self.node)
         self.tag = None  # x, y [m] of the part
         self.frames = []
         self.hear(TFMessage, '/tf_static', lambda m: self.frames.extend(m.transforms), LATCHED)
-        self._places = {}
         self.node.create_timer(0.02, self._publish)
 
     def _publish(self):
@@ -58,18 +56,16 @@ class Around(DriverClient):
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() > end, wall=seconds + 10.0)
 
-    def ask(self, name):
-        return self.call(Trigger, f'pick_place/{name}')
+    def show(self, x=None, y=None):
+        """Show the tag somewhere for a second, or nowhere."""
+        self.tag = None if x is None else (x, y)
+        self.run(1.0)
 
-    def teach(self, name, message):
-        if name not in self._places:
-            topic = f'pick_place/{name}_pose'
-            self._places[name] = self.node.create_publisher(PoseStamped, topic, 10)
-            self.until(self._places[name].get_subscription_count, topic)
-        self._places[name].publish(message)
-
-    def kept(self):
-        return set(PosesFile(self.poses_file).poses)
+    def teach(self, name, *spot):
+        topic = f'pick_place/{name}_pose'
+        publisher = self.node.create_publisher(PoseStamped, topic, 10)
+        self.until(publisher.get_subscription_count, topic)
+        publisher.publish(pose(*spot))
 
 
 @pytest.fixture(scope='module')
@@ -87,8 +83,7 @@ def around(ros_domain, tmp_path_factory):
     task = PickPlace()
     executor = LockedExecutor(task)
     threading.Thread(target=executor.spin, daemon=True).start()
-    around = Around(folder)
-    around.task = task
+    around = Around(folder / 'poses.yaml')
     try:
         with task.reader.running(executor.fail):
             around.until(lambda: around.ask('teach_home').success)
@@ -101,8 +96,8 @@ def around(ros_domain, tmp_path_factory):
 
 
 def test_each_place_of_the_file_is_taught_kept_and_shown(around):
-    around.teach('target', pose(*TARGET))
-    around.teach('tray', pose(0.3, -0.3, 0.0))
+    around.teach('target', *TARGET)
+    around.teach('tray', 0.3, -0.3, 0.0)
     around.until(lambda: around.kept() == {'home', 'target', 'tray'})
     names = {'tcp', 'home', 'target', 'tray'}
     around.until(lambda: names <= {frame.child_frame_id for frame in around.frames})
@@ -111,15 +106,11 @@ def test_each_place_of_the_file_is_taught_kept_and_shown(around):
 
 
 def test_what_cannot_be_taught_is_refused_with_the_reason(around):
-    events = []
-    from std_msgs.msg import String
-
-    around.node.create_subscription(String, 'pick_place/event', events.append, 100)
     refused = around.ask('teach_part')
     assert not refused.success and 'part is not taught: ~/plan reads it' in refused.message
     for name, reason in (('home', 'call ~/teach_home'), ('part', 'part is not taught')):
-        around.teach(name, pose(*TARGET))
-        around.until(lambda reason=reason: any(reason in e.data for e in events))
+        around.teach(name, *TARGET)
+        around.until(lambda reason=reason: any(reason in str(e) for e in around.events))
     assert 'part' not in around.kept()
 
 
@@ -129,8 +120,7 @@ def test_a_frame_is_read_when_planning_and_refused_by_name_when_it_cannot_be_rel
     assert not refusal.success
     assert refusal.message.startswith("part: TF frame 'part_0' is not known")
 
-    around.tag = 0.45, -0.2
-    around.run(1.0)
+    around.show(0.45, -0.2)
     planned = around.ask('plan')
     assert planned.success, planned.message
     around.until(lambda: any(frame.child_frame_id == 'part' for frame in around.frames))
@@ -140,38 +130,27 @@ def test_a_frame_is_read_when_planning_and_refused_by_name_when_it_cannot_be_rel
 
     refusal = around.ask('run')
     assert 'the planner is not there' in refusal.message, 'the part has not moved'
-    around.tag = 0.45, -0.25
-    around.run(1.0)
+    around.show(0.45, -0.25)
     refusal = around.ask('run')
     assert not refusal.success and refusal.message.startswith('part: ')
     assert 'moved by 50.0 mm' in refusal.message and 'plan again' in refusal.message
 
-    around.tag = 0.84, 0.5
-    around.run(1.0)
-    refusal = around.ask('plan')
-    assert not refusal.success and refusal.message.startswith('part: out of reach by')
-    around.tag = None
-    around.run(1.0)
+    around.show()
     refusal = around.ask('plan')
     assert not refusal.success and 's old, more than max_age = 0.5 s' in refusal.message
 
 
 def test_an_error_of_this_package_is_the_answer_and_not_the_end_of_the_node(around, monkeypatch):
-    def fail(*_arguments):
-        return 1 / 0
-
     with monkeypatch.context() as patch:
-        patch.setattr(around.task._teaching, '_check', fail)
+        patch.setattr(Teaching, 'teach_joints', lambda *_: 1 / 0)
         refused = around.ask('teach_home')
-        around.teach('target', pose(*TARGET))
     assert not refused.success
     assert 'error of this package, ZeroDivisionError: division by zero' in refused.message
     assert around.ask('teach_home').success
 
 
 def test_of_two_arms_nothing_is_taught_and_nothing_planned(around):
-    around.tag = 0.45, -0.2
-    around.run(1.0)
+    around.show(0.45, -0.2)
     assert around.ask('plan').success
     second = around.node.create_publisher(JointState, 'joint_states', 10)
     joints = JointState(name=list(JOINT_NAMES), position=[0.1] * 6, velocity=[0.0] * 6)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 import rclpy
 from rclpy.client import Client
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import QoSPresetProfiles
@@ -137,8 +138,7 @@ def test_a_request_may_destroy_what_is_just_being_waited_for(spun: Spun) -> None
 def test_a_warning_of_the_middleware_comes_within_seconds(spun: Spun) -> None:
     """Such as that of a publisher whose QoS does not match."""
     warned: list[object] = []
-    rclpy_events = pytest.importorskip('rclpy.event_handler', reason='Humble')
-    events = rclpy_events.SubscriptionEventCallbacks(incompatible_qos=warned.append)
+    events = SubscriptionEventCallbacks(incompatible_qos=warned.append)
     spun.server.create_subscription(String, 'talk', print, 10, event_callbacks=events)
     spun.client.create_publisher(String, 'talk', QoSPresetProfiles.SENSOR_DATA.value)
     deadline = time.monotonic() + 20.0

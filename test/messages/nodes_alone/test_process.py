@@ -184,37 +184,6 @@ def test_each_service_and_action_of_a_node_is_looked_for_before_it_starts(
         gc.collect()
 
 
-@pytest.mark.drill
-@pytest.mark.parametrize(
-    'served',
-    [
-        {
-            'ik_service': 'compute_ik',
-            'trajectory_planner': 'plan_kinematic_path',
-            'pick_place': 'pick_place/run',
-            'sim_driver': 'controller_manager/switch_controller',
-        },
-        {
-            'trajectory_planner': 'trajectory_planner/stop',
-            'pick_place': 'pick_place/teach_home',
-            'sim_driver': 'io_and_status_controller/set_io',
-        },
-    ],
-)
-def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve, served):
-    for name in served.values():
-        serve(False, name)
-    folder = Path(sys.executable).parent
-    nodes = {
-        node: subprocess.Popen([folder / node], stderr=subprocess.PIPE, text=True)
-        for node in served
-    }
-    for node, running in nodes.items():
-        said = running.communicate(timeout=60.0)[1]
-        assert running.returncode == 2, said
-        assert f'/{served[node]} is already offered by another node' in said
-
-
 @pytest.fixture
 def refusal(ros_domain, monkeypatch, capsys):
     """Run a node with ROS arguments that it refuses; return what it says."""
@@ -250,12 +219,9 @@ def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, te
     assert line.startswith('refused to start: ') and message in line
 
 
-def test_a_pipe_in_place_of_a_parameter_file_keeps_no_node_waiting(refusal, tmp_path):
+def test_a_parameter_file_that_is_a_pipe_or_not_there_keeps_no_node_waiting(refusal, tmp_path):
     os.mkfifo(tmp_path / 'own.yaml')
     assert 'own.yaml is a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))
-
-
-def test_a_parameter_file_that_is_not_there_is_named(refusal):
     assert '/nowhere.yaml' in refusal('--params-file', '/nowhere.yaml')
 
 

@@ -1,46 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The task's connection to robot and planner, as far as it needs no DDS."""
+"""The task's connection to robot and planner, and what Humble's messages lack."""
 
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
-from ur5_pick_place.nodes.pick_place.task_port import TaskPort
+from ur5_pick_place.control.robot_status import HealthSettings
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.driver import controller_goals
+from ur5_pick_place.nodes.driver.controller_goals import check_method
+from ur5_pick_place.nodes.pick_place import task_port
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.job import SetOutput
 
-LATER = []
-FAILED = Outcome.failed('refused')
-
-
-def at_once(_command, on_reply):
-    on_reply(DONE)
-
-
-def later(_command, on_reply):
-    LATER.append(lambda: on_reply(DONE))
-
-
-def later_in_vain(_command, on_reply):
-    LATER.append(lambda: on_reply(FAILED))
+PARTS = ('RobotIo', 'JointListener', 'ActionClient', 'CarriedPart', 'SpeedScaling', 'watch_peer')
 
 
 @pytest.mark.parametrize(
-    ('send', 'then'),
+    ('outcome', 'is_late', 'then'),
     [
-        (later, [DONE, 'poll', 'tick']),  # with joints and pins that are not older
-        (later_in_vain, [FAILED]),  # the planner's reason may be on its way
-        (at_once, [DONE]),  # within a tick
+        (DONE, True, ['reply', 'poll', 'tick']),  # with joints and pins that are not older
+        (Outcome.failed('refused'), True, ['reply']),  # the planner's reason may be on its way
+        (DONE, False, ['reply']),  # within a tick
     ],
 )
-def test_a_reply_is_acted_on_at_once_not_at_the_next_joint_states(send, then):
-    port, told = TaskPort.__new__(TaskPort), []
-    port._io = SimpleNamespace(send=send)
-    port.joint_listener = SimpleNamespace(poll=lambda: told.append('poll'))
-    port._on_tick = lambda: told.append('tick')
-    LATER.clear()
-    port.send(SetOutput(16, True), told.append)
-    for reply in LATER:
+def test_a_reply_is_acted_on_at_once_not_at_the_next_joint_states(
+    monkeypatch, outcome, is_late, then
+):
+    for part in PARTS:
+        monkeypatch.setattr(task_port, part, MagicMock())
+    told, late = [], []
+    task_port.JointListener.return_value.poll = lambda: told.append('poll')
+    task_port.RobotIo.return_value.send = lambda _, reply: (
+        late.append(reply) if is_late else reply(outcome)
+    )
+    port = task_port.TaskPort(
+        MagicMock(), HealthSettings(), MagicMock(), lambda: told.append('tick'), print, bool
+    )
+    port.send(SetOutput(16, True), lambda _outcome: told.append('reply'))
+    for reply in late:
         assert told == []
-        reply()
+        reply(outcome)
     assert told == then
+
+
+@pytest.mark.parametrize(('val', 'outcome'), [(1, DONE), (-7, Outcome.failed('code -7'))])
+def test_the_end_of_a_motion_is_told_without_a_message(val, outcome):
+    assert task_port.outcome_of(SimpleNamespace(val=val, SUCCESS=1)) == outcome
+
+
+def test_closed_loops_are_refused_at_the_start_without_controller_names(monkeypatch):
+    action = SimpleNamespace(Goal=SimpleNamespace)
+    monkeypatch.setattr(controller_goals, 'ExecuteTrajectory', action)
+    check_method('joint_trajectory_controller', 'ik')
+    with pytest.raises(InvalidInput, match="method = 'gradient': needs the messages of ROS 2 J"):
+        check_method('joint_trajectory_controller', 'gradient')

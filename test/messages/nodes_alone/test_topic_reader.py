@@ -6,7 +6,6 @@ import time
 import weakref
 from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -21,12 +20,10 @@ from std_msgs.msg import Bool, Float64, String
 from talk import Talk
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
-from ur_msgs.msg import Digital, IOStates
 
 from ur5_pick_place.nodes.driver import driver_link, joint_listener
 from ur5_pick_place.nodes.driver.driver_link import DriverLink, LatchedTopic
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
-from ur5_pick_place.nodes.driver.robot_io import RobotIo
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
@@ -235,41 +232,9 @@ def test_what_is_replayed_is_shown_until_the_node_itself_is_there(talk, shows_ot
     planner.destroy_node()
 
 
-def test_pins_that_arrive_while_others_are_read_are_not_lost(talk):
-    class Raced(RobotIo):
-        """A message arrives whenever another thread has just looked at the latest one."""
-
-        queue: ClassVar[list] = [pins(True)]
-        _kept = None
-
-        @property
-        def _latest(self):
-            kept = self._kept
-            if kept and self.queue:
-                self._on_io_states([taken(self.queue.pop())])
-            return kept
-
-        @_latest.setter
-        def _latest(self, value):
-            self._kept = value
-
-    io = Raced(talk.node, lambda: NEVER)
-    io._on_io_states([taken(pins(False))])
-    assert io.pins()[0] == {16: False}
-    assert io.pins()[0] == {16: True}
-
-
 def wait(talk: Talk, seconds: float) -> None:
     end = time.monotonic() + seconds
     talk.until(lambda: time.monotonic() > end)
-
-
-def taken(message) -> TakenMessage:
-    return TakenMessage(serialize_message(message), 0, 0, b'')
-
-
-def pins(state: bool) -> IOStates:
-    return IOStates(digital_in_states=[Digital(pin=16, state=state)])
 
 
 def test_joint_states_that_arrive_twice_are_no_silence(talk):

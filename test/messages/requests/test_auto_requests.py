@@ -1,41 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning requests with something in the way, by the node's own callbacks."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 
 import numpy as np
 import pytest
-from callbacks import callbacks_of, nodes_alone
 from moveit_msgs.srv import GetMotionPlan
 from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request
 from obstacle_scenes import down
-from rclpy.serialization import serialize_message
 
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
-CONFIG = Path(__file__).parents[3] / 'config'
 HERE, THERE = inverse(UR5, np.array([down(0.42, y, 0.1) for y in (-0.28, 0.28)]))[0][
     :, BRANCHES.index('left-up-up')
 ]
 
 
-@pytest.fixture(scope='module')
-def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
-    """Give the callbacks of a planner without a robot, with a wall in its scene."""
-    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
-
-    with nodes_alone(TrajectoryPlanner) as nodes:
-        found = callbacks_of(*nodes)
-        wall = box_message('wall')
-        wall.header.frame_id = 'base_link'
-        wall.primitives[0].dimensions = [0.36, 0.02, 0.35]
-        T = np.eye(4)
-        T[:3, 3] = 0.43, 0.0, 0.175
-        wall.primitive_poses = [matrix_to_pose(T)]
-        found['collision_object'](serialize_message(wall))
-        yield found
+@pytest.fixture(scope='module', autouse=True)
+def wall(services: dict[str, Callable]) -> None:
+    wall = box_message('wall', (0.43, 0.0, 0.175))
+    wall.primitives[0].dimensions = [0.36, 0.02, 0.35]
+    services['collision_object'](wall)
 
 
 def plan(services, planner_id: str, goals, allowed: float = 0.0):

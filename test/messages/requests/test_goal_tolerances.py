@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 from callbacks import check_refused, plan
-from callbacks import services as services
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import CollisionObject
 from moveit_msgs.srv import GetMotionPlan
 from moveit_requests import UR5, Codes, joint_goal, motion_request
-from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
@@ -52,10 +50,10 @@ def post(services: Services) -> Iterator[None]:
 
 def _with(services: Services, *things: CollisionObject) -> Iterator[None]:
     for thing in things:
-        services['collision_object'](serialize_message(thing))
+        services['collision_object'](thing)
     yield
     everything = CollisionObject(operation=CollisionObject.REMOVE)
-    services['collision_object'](serialize_message(everything))
+    services['collision_object'](everything)
 
 
 def goal_at(planner_id: str, height: float = 0.03) -> GetMotionPlan.Request:

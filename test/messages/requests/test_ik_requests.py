@@ -82,22 +82,6 @@ def test_every_random_pose_is_answered(services: dict[str, Callable], rng: Rng) 
         check_solutions(services[name](ik_request(T, q), GetPositionIK.Response()), T)
 
 
-def test_every_singular_and_round_pose_is_answered(
-    services: dict[str, Callable], rng: Rng
-) -> None:
-    """Stretched elbow, aligned wrist, tool above the base, exactly or almost; round angles."""
-    joints = rng.uniform(-np.pi, np.pi, (2000, 6))
-    joints[:500, 4] = 0.0
-    joints[500:800, 2] = 0.0
-    joints[300:500] += 10.0 ** rng.uniform(-12, -3, (200, 6))
-    joints[800:1400] = np.deg2rad(rng.integers(-3, 4, (600, 6)) * 45.0)
-    joints[1400:] = np.deg2rad(rng.integers(-11, 13, (600, 6)) * 15.0)
-    joints[-1] = np.deg2rad([0, -90, 0, -90, 0, 0])
-    for q, T in zip(joints, forward(UR5, joints), strict=True):
-        seed = q + rng.normal(0.0, 0.1, 6)
-        check_solutions(services['compute_ik'](ik_request(T, seed), GetPositionIK.Response()), T)
-
-
 def test_every_unreachable_pose_says_why_on_all_branches(
     services: dict[str, Callable], rng: Rng
 ) -> None:

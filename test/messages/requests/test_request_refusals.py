@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from callbacks import line, plan
+from callbacks import check_refused, line, plan
 from geometry_msgs.msg import Point, Pose, Quaternion
 from motion_planners import PICK
 from moveit_msgs.msg import (
@@ -30,10 +30,10 @@ from moveit_requests import (
     motion_request,
     put,
 )
-from request_callbacks import PRESENT, Codes, Services, check_refused, joints
-from request_callbacks import services as services
+from request_callbacks import PRESENT, Codes, Services, joints
 from shape_msgs.msg import Mesh, SolidPrimitive
 
+from ur5_pick_place.kinematics import BRANCHES
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 
@@ -227,17 +227,20 @@ def test_each_wrong_field_of_a_line_gets_its_code_and_is_named(services):
     assert line(services, line_request()).fraction == 1.0
 
 
-@pytest.mark.parametrize('kind', ['joint', 'orientation', 'visibility'])
-def test_an_arc_has_a_help_point_and_nothing_else_on_its_way(
-    services: Services, kind: str
-) -> None:
-    request = motion_request('CIRC')
-    arc = request.motion_plan_request.path_constraints
-    more = {
-        'joint': joint_goal(PICK).joint_constraints[:1],
-        'orientation': [OrientationConstraint()],
-        'visibility': [VisibilityConstraint()],
-    }
-    setattr(arc, f'{kind}_constraints', more[kind])
-    words = f'CIRC with 1 position and 1 {kind} path constraints'
-    check_refused(plan(services, request), Codes.INVALID_GOAL_CONSTRAINTS, words)
+ARC = f'{PATH}.position_constraints.0'
+WAY = [
+    ('CIRC', f'{PATH}.joint_constraints', joint_goal(PICK).joint_constraints[:1], BAD, '1 joint'),
+    ('CIRC', f'{PATH}.orientation_constraints', [OrientationConstraint()], BAD, '1 orient'),
+    ('CIRC', f'{PATH}.visibility_constraints', [VisibilityConstraint()], BAD, '1 visibility'),
+    ('CIRC', f'{ARC}.target_point_offset.z', 0.1, BAD, 'target_point_offset (0.0, 0.0, 0.1)'),
+    ('CIRC', f'{ARC}.link_name', 'tcp', LINK, "arc point is of 'tcp', the goal of 'tool0'"),
+    ('PTP', f'{PATH}.name', BRANCHES[0], BAD, 'name the branch of the end in goal_const'),
+    ('AUTO', f'{PATH}.name', BRANCHES[0], BAD, 'name the branch of the end in goal_const'),
+]
+
+
+@pytest.mark.parametrize(('planner_id', 'path', 'value', 'code', 'words'), WAY)
+def test_what_a_path_cannot_keep_is_refused(services, planner_id, path, value, code, words):
+    request = motion_request(planner_id)
+    put(request.motion_plan_request, path, value)
+    check_refused(plan(services, request), getattr(Codes, code), words)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from callbacks import callbacks_of, check_refused, line, nodes_alone, plan
 from geometry_msgs.msg import PoseStamped, TransformStamped, TwistStamped
-from motion_planners import PICK, tool_down
+from motion_planners import PICK, make_planner, tool_down
 from moveit_msgs.msg import AttachedCollisionObject, PlanningScene, PositionIKRequest
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK
 from moveit_requests import UR5, Codes, box_message, line_request, motion_request
@@ -32,10 +32,10 @@ from ur5_pick_place.nodes.messages.conversions import (
 )
 from ur5_pick_place.nodes.pick_place.teaching import Teaching
 from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.trajectory_planner.jogging import CommandReader
 from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 from ur5_pick_place.task.cycle.file import PlaceSettings
 
-CONFIG = Path(__file__).parents[3] / 'config'
 BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link from base
 MOVED = PICK + [0.25, 0.0, 0.0, 0.0, 0.0, 0.0]  # about 0.1 m further
 
@@ -65,12 +65,12 @@ class Cell:
         self.now = time.time()  # what was before is forgotten, as when a clock is set
         for k in range(401):
             before = 4.0 - 0.01 * k
-            self._say_joints(before, self.q(before))
+            self.say_joints(before, self.q(before))
             if k % 5 == 0:
-                self._say_frames('tf', before, belt=('base_link', shifted(0.5 - 0.2 * before)))
-        self._say_frames('tf_static', 0.0, table=('base_link', shifted(0.7)))
-        self._say_frames('tf_static', 0.0, camera=('tool0', T_TOOL_CAMERA))
-        self._say_frames('tf_static', 0.0, lamp=('forearm_link', T_FOREARM_LAMP))
+                self.say_frames('tf', before, belt=('base_link', shifted(0.5 - 0.2 * before)))
+        self.say_frames('tf_static', 0.0, table=('base_link', shifted(0.7)))
+        self.say_frames('tf_static', 0.0, camera=('tool0', T_TOOL_CAMERA))
+        self.say_frames('tf_static', 0.0, lamp=('forearm_link', T_FOREARM_LAMP))
 
     def q(self, before: float) -> np.ndarray:
         return PICK + np.clip((2.0 - before) / 0.5, 0.0, 1.0) * (MOVED - PICK)
@@ -89,16 +89,16 @@ class Cell:
     def stamp(self, before: float):
         return time_to_msg(self.now - before)
 
-    def _say_joints(self, before: float, q: np.ndarray) -> None:
-        self.node._cell.frames.joints.add(self.now - before, q)
+    def say_joints(self, before: float, q: np.ndarray) -> None:
+        self.node.cell.frames.joints.add(self.now - before, q)
 
-    def _say_frames(self, topic: str, before: float, **frames) -> None:
+    def say_frames(self, topic: str, before: float, **frames) -> None:
         message = TFMessage()
         for child, (parent, T) in frames.items():
             one = TransformStamped(child_frame_id=child, transform=matrix_to_transform(T))
             one.header.frame_id, one.header.stamp = parent, self.stamp(before)
             message.transforms.append(one)
-        store, data = self.node._cell.frames._store, serialize_message(message)
+        store, data = self.node.cell.frames.store, serialize_message(message)
         store.add([data]) if topic == 'tf' else store.add_static(data)
 
     def scene(self):
@@ -235,11 +235,11 @@ def test_a_frame_that_does_not_move_needs_no_history(
 
 def test_a_stamp_a_little_ahead_is_waited_for(cell: Cell) -> None:
     """A client stamps with the present time, and TF is some milliseconds behind it."""
-    frames = cell.node._cell.frames
+    frames = cell.node.cell.frames
 
     def arrives(*_args) -> None:
         for k in range(3):
-            cell._say_joints(-0.01 * k, MOVED + [0.0, 0.0, 0.0, 0.0, 0.0, 0.1 * k])
+            cell.say_joints(-0.01 * k, MOVED + [0.0, 0.0, 0.0, 0.0, 0.0, 0.1 * k])
 
     patience = SimpleNamespace(sleep=arrives, monotonic=time.monotonic)
     with pytest.MonkeyPatch.context() as patch:
@@ -254,11 +254,12 @@ def test_a_jog_has_the_axes_of_its_frame_at_the_stamp(
     cell: Cell, frame: str, is_on_tool: bool
 ) -> None:
     """In a frame on the tool it turns with the tool; TF may be as old as the command."""
-    read = cell.node._jogging._reader.twist
+    read = CommandReader(cell.node.cell).twist
     message = TwistStamped()
     message.twist.linear.x = 0.1
     message.header.frame_id, message.header.stamp = frame, time_to_msg(time.time() - 0.1)
-    cell._say_joints(time.time() - 0.15 - time.time(), MOVED)
+    for before in (-0.05, -0.1, -0.15, -0.2):  # the test itself takes time
+        cell.say_joints(before, MOVED)
     command = read(message, MOVED)
     assert command.is_on_tool is is_on_tool
     R = np.eye(3) if is_on_tool else link_pose(UR5, MOVED, 'forearm_link')[:3, :3]
@@ -267,8 +268,8 @@ def test_a_jog_has_the_axes_of_its_frame_at_the_stamp(
 
 def test_a_long_gap_is_no_history(cell: Cell) -> None:
     for before in (3.0, 1.5):
-        cell._say_frames('tf', before, cart=('base_link', shifted(before)))
-    frames = cell.node._cell.frames
+        cell.say_frames('tf', before, cart=('base_link', shifted(before)))
+    frames = cell.node.cell.frames
     with pytest.raises(UnknownFrame, match=r'\(cart\), there is none for 1.500 s, more than 1'):
         frames.T_base_frame('cart', stamp=cell.now - 2.0)
     for before in (3.0, 2.8):  # the clock goes back: what was known is forgotten
@@ -280,7 +281,7 @@ def test_a_long_gap_is_no_history(cell: Cell) -> None:
 @pytest.mark.parametrize('frame', ['camera', 'belt', 'tool0'])
 def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str) -> None:
     """A link of the arm is where the request has it."""
-    requests = IkRequests(cell.node._cell, GroupSettings(), lambda: MOVED, None)
+    requests = IkRequests(cell.node.cell, GroupSettings(), lambda: MOVED, None)
     goal = BASE @ tool_down(0.45, -0.15, 0.3, 0.5)
     T_frame = cell.T_base_link(frame, 2.0 if frame == 'tool0' else 3.0)
     ik = PositionIKRequest()
@@ -296,7 +297,7 @@ def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str
 
 
 def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
-    frames = cell.node._cell.frames
+    frames = cell.node.cell.frames
     listener = JointListener(cell.node, JOINT_NAMES, lambda _: None, lambda _: None, 10.0)
     listener.record_in(frames.joints)
 
@@ -318,14 +319,13 @@ def test_nothing_is_taught_by_a_frame_on_an_arm_whose_joints_nobody_knows(
     cell: Cell, tmp_path: Path
 ) -> None:
     """TF has the arm somewhere, of one of two publishers: that is not known to be ours."""
-    node, planner = cell.node, cell.node._planner
-    cell._say_frames('tf', 0.0, tool0=('base_link', shifted(0.4)))
+    cell.say_frames('tf', 0.0, tool0=('base_link', shifted(0.4)))
     places = SimpleNamespace(check_taught=lambda *_: '')
     station = SimpleNamespace(
-        planner=planner, provenance=NOW, cycle_planner=SimpleNamespace(places=places)
+        planner=make_planner(), provenance=NOW, cycle_planner=SimpleNamespace(places=places)
     )
     teaching = Teaching(
-        node._cell, station, tmp_path / 'poses.yaml', {'start': PlaceSettings()}
+        cell.node.cell, station, tmp_path / 'poses.yaml', {'start': PlaceSettings()}
     )
     message = PoseStamped()
     message.header.frame_id, message.pose.orientation.w = 'camera', 1.0

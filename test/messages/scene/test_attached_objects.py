@@ -9,7 +9,6 @@ from cycle_poses import SCENE
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 from rclpy.serialization import serialize_message
 from scene_clients import ADD, APPEND, MOVE, REMOVE, Arm, thing
-from scene_clients import book as book
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import exp_se3

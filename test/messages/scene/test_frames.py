@@ -51,12 +51,12 @@ def test_with_a_prefix_the_base_link_of_a_mobile_base_is_no_link_of_the_arm(talk
     frames = Frames(talk.node, 'ur_', None)
     for name in ('base_link', 'ur_base_link', ''):
         np.testing.assert_array_equal(frames.T_base_frame(name), T_BASE_BASE_LINK)
-    frames._store.add([serialized(0.4, 'mast', 'plate')])
+    frames.store.add([serialized(0.4, 'mast', 'plate')])
     with pytest.raises(UnknownFrame, match="'base_link' is not known"):  # not connected yet
         frames.T_base_frame('base_link')
     mount = transforms(0.4, 'ur_base_link')
     mount.transforms[0].header.frame_id = 'mast'
-    frames._store.add([serialize_message(mount)])
+    frames.store.add([serialize_message(mount)])
     for T in (
         frames.T_base_frame('base_link', lambda _link: np.eye(4)),
         frames.T_base_frame('/base_link'),
@@ -71,7 +71,7 @@ def test_with_a_prefix_the_base_link_of_a_mobile_base_is_no_link_of_the_arm(talk
 
 def test_without_a_prefix_base_link_is_the_arms_though_tf_has_it(talk) -> None:
     frames = Frames(talk.node, '', None)
-    frames._store.add([serialized(0.4, 'tray')])
+    frames.store.add([serialized(0.4, 'tray')])
     np.testing.assert_array_equal(frames.T_base_frame('base_link'), T_BASE_BASE_LINK)
 
 
@@ -92,7 +92,7 @@ def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
     frames = Frames(talk.node, '', np.eye(4))
     message = transforms(0.1, 'cam')
     message.transforms[0].header.stamp.sec = -1
-    frames._store.add([serialize_message(message)])
+    frames.store.add([serialize_message(message)])
     for ask in (frames.T_base_frame, lambda frame: frames.recent(frame, 0.1, 2)):
         with pytest.raises(UnknownFrame, match="'cam'"):
             ask('cam')
@@ -103,7 +103,7 @@ def test_a_message_is_read_without_a_conversion_by_rclpy(talk, topic) -> None:
     """That takes 0.1 ms a frame, and the stop of an arm waits meanwhile."""
     frames = Frames(talk.node, '', None)
     flood = [serialized(0.1, *(f'f{k:02}_{i:03}' for i in range(FULL))) for k in range(10)]
-    add = frames._store.add if topic == '/tf' else frames._store.add_static
+    add = frames.store.add if topic == '/tf' else frames.store.add_static
     begin = time.thread_time()
     for data in flood:
         add([data] if topic == '/tf' else data)
@@ -118,7 +118,7 @@ def test_a_known_frame_stays_fresh_under_a_flood_of_large_messages(talk, monkeyp
     taken = []
     for x in (0.1, 0.2, 0.3, 0.4):
         begin = time.thread_time()
-        frames._store.add([*flood[:100], serialized(x, 'camera'), *flood[100:]])
+        frames.store.add([*flood[:100], serialized(x, 'camera'), *flood[100:]])
         taken.append(time.thread_time() - begin)
         assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-x)
     assert min(taken) < 0.01
@@ -128,16 +128,16 @@ def test_batches_in_the_wrong_order_leave_the_newest_transform(talk) -> None:
     """Two threads poll: one may hand on what it took after the other."""
     frames = Frames(talk.node, '', None)
     for xs in ((0.3, 0.5), (0.1, 0.2, 0.4)):
-        frames._store.add([serialized(x, 'camera') for x in xs])
+        frames.store.add([serialized(x, 'camera') for x in xs])
         assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-0.5)
-    T = frames._store.pose('base_link', 'camera', 7.0 + 0.025)
+    T = frames.store.pose('base_link', 'camera', 7.0 + 0.025)
     assert T[0, 3] == pytest.approx(0.25), 'the earlier ones are in between'
 
 
 def test_the_newest_static_transform_counts_whatever_else_its_message_holds(talk) -> None:
     frames = Frames(talk.node, '', None)
     for k in range(6):
-        frames._store.add_static(serialized(0.1 * k, 'start', *(f'p{i}' for i in range(k))))
+        frames.store.add_static(serialized(0.1 * k, 'start', *(f'p{i}' for i in range(k))))
     assert frames.T_base_frame('start')[0, 3] == pytest.approx(-0.5)
 
 
@@ -145,11 +145,11 @@ def test_ever_new_frames_do_not_fill_the_memory(talk, monkeypatch) -> None:
     monkeypatch.setattr(transform_store, '_MOST_FRAMES', 50)
     monkeypatch.setattr(transform_store, '_READ_BUDGET', 5.0)
     frames = Frames(talk.node, '', None)
-    frames._store.add([serialized(0.1, 'camera')])
-    frames._store.add([serialized(0.1, f'belt_{k}') for k in range(200)])
-    frames._store.add([serialized(0.2, 'camera')])
+    frames.store.add([serialized(0.1, 'camera')])
+    frames.store.add([serialized(0.1, f'belt_{k}') for k in range(200)])
+    frames.store.add([serialized(0.2, 'camera')])
     assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-0.2)
-    assert sum(f'belt_{k}' in frames._store for k in range(200)) == 48
+    assert sum(f'belt_{k}' in frames.store for k in range(200)) == 48
 
 
 def test_malformed_transforms_are_ignored_and_the_others_taken(talk, rng, monkeypatch) -> None:
@@ -158,7 +158,7 @@ def test_malformed_transforms_are_ignored_and_the_others_taken(talk, rng, monkey
     good = serialized(0.1, 'camera', 'tray')
     bad = [good[:cut] for cut in range(0, len(good), 3)]
     bad += [bytes(rng.integers(0, 256, 100, np.uint8)) for _ in range(100)]
-    frames._store.add([*bad, good, b'x' * 20_000])
+    frames.store.add([*bad, good, b'x' * 20_000])
     assert frames.T_base_frame('tray')[0, 3] == pytest.approx(-0.1)
 
 
@@ -170,10 +170,10 @@ def test_a_backlog_of_seconds_is_taken_in_its_order(talk) -> None:
         message.transforms[0].header.stamp.sec = 100 + k // 10
         message.transforms[0].header.stamp.nanosec = k % 10 * 100_000_000
         backlog.append(serialize_message(message))
-    frames._store.add(backlog)
-    assert frames._store.newest('base_link', 'camera') == pytest.approx(103.0)
+    frames.store.add(backlog)
+    assert frames.store.newest('base_link', 'camera') == pytest.approx(103.0)
     assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-0.3)
-    assert frames._store.pose('base_link', 'camera', 101.0)[0, 3] == pytest.approx(0.1)
+    assert frames.store.pose('base_link', 'camera', 101.0)[0, 3] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize('parent', ['base_link', 'tool0'])
@@ -182,13 +182,13 @@ def test_a_moving_frame_that_has_gone_is_not_where_it_was(talk, monkeypatch, par
     frames, steady = Frames(talk.node, '', None), time.monotonic
     message = transforms(0.4, 'camera')
     message.transforms[0].header.frame_id = parent
-    frames._store.add([serialize_message(message)])
+    frames.store.add([serialize_message(message)])
     monkeypatch.setattr(time, 'monotonic', lambda: steady() + 3.0)
     frames.T_base_frame('camera', lambda _link: np.eye(4))
     monkeypatch.setattr(time, 'monotonic', lambda: steady() + 60.0)
     with pytest.raises(UnknownFrame, match=r"no transform of 'camera' has come for 6"):
         frames.T_base_frame('camera', lambda _link: np.eye(4))
-    frames._store.add_static(serialize_message(message))
+    frames.store.add_static(serialize_message(message))
     assert frames.T_base_frame('camera', lambda _link: np.eye(4)) is not None
 
 
@@ -196,6 +196,6 @@ def test_a_camera_on_the_tool_is_known_without_the_arm_in_tf(talk) -> None:
     """A request may have its own joints, while the driver is off."""
     frames, message = Frames(talk.node, '', None), transforms(0.4, 'camera')
     message.transforms[0].header.frame_id = 'tool0'
-    frames._store.add_static(serialize_message(message))
+    frames.store.add_static(serialize_message(message))
     with pytest.raises(StopIteration):  # it returns at once
         frames.wait_for('camera', 1.0).send(None)

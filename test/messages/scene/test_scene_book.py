@@ -7,13 +7,11 @@ import numpy as np
 import pytest
 from geometry_msgs.msg import Point, Pose
 from moveit_msgs.msg import (
-    AttachedCollisionObject,
     CollisionObject,
     PlanningScene,
 )
 from rclpy.serialization import serialize_message
 from scene_clients import ADD, APPEND, MOVE, REMOVE, SPOILT, Book, spoilt, thing, whole
-from scene_clients import book as book
 from scenes import scene
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 from trajectory_msgs.msg import JointTrajectory
@@ -98,13 +96,6 @@ def test_what_cannot_be_taken_bars_all_motion_until_it_is_removed_or_replaced(bo
     else:
         book.object(REMOVE, 'crate' if cure == 'remove' else '')
     assert not book.world.refusal
-
-
-def test_an_object_in_a_frame_that_the_arm_carries_is_where_the_joints_have_it(book):
-    assert not book.object(ADD, 'crate', 0.0, at=0.2, frame='camera')
-    np.testing.assert_allclose(
-        book.world.objects['crate'].T_base_link_object[:3, 3], [0.1, 0.2, 0.5], atol=1e-12
-    )
 
 
 def test_no_refusal_forges_or_floods_the_log(book):
@@ -244,17 +235,6 @@ def test_an_error_that_nobody_foresaw_bars_all_motion_like_a_refusal(book, monke
     assert 'ZeroDivisionError' in book.scene(whole())
     with pytest.raises(InvalidInput, match='ZeroDivisionError'):
         book.apply(whole())
-
-
-def test_a_diff_may_attach_an_object_by_its_id_and_remove_it_from_the_world(book):
-    book.object(ADD, 'crate', 1.0)
-    held = AttachedCollisionObject(link_name='tool0', weight=0.1)
-    held.object.id = 'crate'
-    message = PlanningScene(is_diff=True)
-    message.robot_state.attached_collision_objects = [held]
-    message.world.collision_objects = [thing(REMOVE, 'crate')]
-    book.apply(message)
-    assert list(book.world.attached) == ['crate'] and not book.world.objects
 
 
 def test_an_id_of_any_length_is_refused_by_its_first_characters(book):

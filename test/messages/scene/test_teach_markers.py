@@ -6,14 +6,10 @@ RViz asks for all markers, wants each update's number to follow the last, and te
 
 """
 
-import time
 
 import numpy as np
 import pytest
-import rclpy
 from geometry_msgs.msg import Pose
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from visualization_msgs.msg import (
     InteractiveMarkerControl,
     InteractiveMarkerFeedback,
@@ -26,7 +22,7 @@ from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers
 
-TOPIC = '/cell/pick_place/teach_markers'
+TOPIC = 'tested/teach_markers'
 START = make_transform(np.diag([1.0, -1.0, -1.0]), [0.4, -0.1, 0.02])
 FORBIDDEN = 0.9  # [m] x, from which on nothing is taught
 
@@ -34,8 +30,8 @@ FORBIDDEN = 0.9  # [m] x, from which on nothing is taught
 class Rviz:
     """The client's side of the protocol."""
 
-    def __init__(self, node, executor):
-        self.updates, self._executor = [], executor
+    def __init__(self, graph, node):
+        self.updates, self.until = [], graph.until
         node.create_subscription(
             InteractiveMarkerUpdate, f'{TOPIC}/update', self.updates.append, 100
         )
@@ -45,12 +41,6 @@ class Rviz:
         )
         self.until(self._service.service_is_ready)
         self.until(self._mouse.get_subscription_count)
-
-    def until(self, condition):
-        deadline = time.monotonic() + 10.0
-        while not condition():
-            assert time.monotonic() < deadline, 'timed out after 10 s'
-            self._executor.spin_once(timeout_sec=0.1)
 
     def ask(self):
         future = self._service.call_async(GetInteractiveMarkers.Request())
@@ -70,16 +60,9 @@ def by_name(markers):
     return {marker.name: marker for marker in markers}
 
 
-@pytest.fixture(scope='module')
-def cell(ros_domain):
+@pytest.fixture
+def cell(graph):
     """A node with markers that teach into a dictionary, and a client."""
-    context = Context()
-    rclpy.init(context=context)
-    server = rclpy.create_node('pick_place', namespace='cell', context=context)
-    viewer = rclpy.create_node('rviz', context=context)
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(server)
-    executor.add_node(viewer)
     taught, heard = {'start': START}, []
 
     def teach(name, message):
@@ -88,14 +71,10 @@ def cell(ros_domain):
             taught[name] = pose_to_matrix(message.pose)
         markers.show()
 
-    markers = TeachMarkers(server, 'left_', lambda: taught, teach)
-    rviz = Rviz(viewer, executor)
+    markers = TeachMarkers(graph.node, 'left_', lambda: taught, teach)
+    rviz = Rviz(graph, graph.begin('rviz'))
     rviz.heard = heard
-    yield rviz
-    executor.shutdown()
-    for node in (viewer, server):
-        node.destroy_node()
-    context.try_shutdown()
+    return rviz
 
 
 def test_both_places_can_be_moved_and_turned_about_every_axis_of_the_tcp(cell):

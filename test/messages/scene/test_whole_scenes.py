@@ -13,7 +13,6 @@ from moveit_msgs.msg import (
 )
 from rclpy.serialization import serialize_message
 from scene_clients import ADD, REMOVE, spoilt, thing, whole
-from scene_clients import book as book
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.scene.scene_book import SCENE

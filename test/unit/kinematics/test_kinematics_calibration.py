@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from calibrated_arms import calibrated_arm
 from calibration_files import SHIPPED, write
-from conftest import assert_transforms_close
+from closeness import assert_transforms_close
 from scipy.spatial.transform import Rotation
 from solids import SCENE
 

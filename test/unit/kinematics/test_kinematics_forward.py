@@ -9,7 +9,7 @@ and with the poses of the robot's own URDF. Jacobians: with differences of poses
 
 import numpy as np
 import pytest
-from conftest import assert_transforms_close
+from closeness import assert_transforms_close
 from independent_arm import URDF_POSES
 
 from ur5_pick_place.errors import InvalidInput

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import assert_transforms_close
+from closeness import assert_transforms_close
 
 from ur5_pick_place import kinematics
 from ur5_pick_place.errors import InvalidInput

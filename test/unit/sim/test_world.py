@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 import pytest
-from conftest import assert_transforms_close
+from closeness import assert_transforms_close
 from hand import GRASP_HEIGHT, TCP, TOOL_DOWN, TURN, Hand, hand_over, quintic
 
 from ur5_pick_place.errors import InvalidInput

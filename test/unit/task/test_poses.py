@@ -15,7 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
-from conftest import assert_transforms_close
+from closeness import assert_transforms_close
 from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput

@@ -67,7 +67,7 @@ class GripperClient:
         self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
         if self._name:
             node.reader.subscribe(
-                JointState, 'joint_states', self._on_joint_states, _JOINTS, period
+                JointState, 'joint_states', self.on_joint_states, _JOINTS, period
             )
 
     def view(self) -> GripperView:
@@ -129,7 +129,7 @@ class GripperClient:
         ended = _ENDS.get(answer.status, 'lost')
         self._report = GripperReport(target, position, result.stalled, result.reached_goal, ended)
 
-    def _on_joint_states(self, waiting: Sequence[TakenMessage]) -> None:
+    def on_joint_states(self, waiting: Sequence[TakenMessage]) -> None:
         # Most messages are the arm's own and lack the name: they are not converted.
         ours = [taken.data for taken in waiting if self._name in taken.data]
         for data in reversed(ours):  # the newest may have only a longer name that contains it

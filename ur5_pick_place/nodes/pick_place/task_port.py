@@ -281,11 +281,9 @@ class TaskPort:
 
     def _on_result(self, handle: Any, future: 'Future[Any]', on_reply: OnOutcome) -> None:
         reply: Any = future.result()
-        code = reply.result.error_code
         if self._goal is handle:  # else it is the result of an earlier one
             self._goal = None
-        message = read(code, 'message', '') or f'code {code.val}'
-        on_reply(DONE if code.val == code.SUCCESS else Outcome.failed(message))
+        on_reply(outcome_of(reply.result.error_code))
 
     def _on_planner_state(self, message: String) -> None:
         self.planner_state, self.has_planner = message.data, True
@@ -308,3 +306,10 @@ class TaskPort:
             if self._pending and not self._pending.is_over:
                 self._pending.on_joints(self.q, self._arrived)
             self._on_tick()
+
+
+def outcome_of(code: Any) -> Outcome:
+    """Return how a motion ended, by MoveIt's error code; Humble's has no message."""
+    if code.val == code.SUCCESS:
+        return DONE
+    return Outcome.failed(read(code, 'message', '') or f'code {code.val}')

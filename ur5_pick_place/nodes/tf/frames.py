@@ -112,7 +112,7 @@ class Frames:
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
         self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
         self._base_link = f'{tf_prefix}base_link'
-        self._store = TransformStore(node, keep)
+        self.store = TransformStore(node, keep)
 
     def T_base_frame(
         self,
@@ -143,7 +143,7 @@ class Frames:
         if arm is not None and frame in self._moving:
             link, T_link_frame = self._moving[frame]
             return arm(link) @ T_link_frame
-        self._store.refresh(_FRESH if waits else 0.0)
+        self.store.refresh(_FRESH if waits else 0.0)
         try:
             carrier = self._carrier(frame) if arm is not None else ''
             if stamp:
@@ -151,7 +151,7 @@ class Frames:
             self._check_present(carrier or self._base_link, frame)
             if arm is not None and carrier:
                 link, T_link_carrier = self._moving[carrier]
-                return arm(link) @ T_link_carrier @ self._store.pose(carrier, frame)
+                return arm(link) @ T_link_carrier @ self.store.pose(carrier, frame)
             return self._pose('', frame, 0.0, 0.0)
         except NoHistory as error:
             raise UnknownFrame(
@@ -188,7 +188,7 @@ class Frames:
         Raises `UnknownFrame`: TF does not know the frame; `InvalidInput`: its pose is not finite.
 
         """
-        self._store.refresh(_FRESH)
+        self.store.refresh(_FRESH)
         frame = frame_id.lstrip('/')
         try:
             carrier = self._carrier(frame)
@@ -218,7 +218,7 @@ class Frames:
 
     def _newest(self, carrier: str, frame: str) -> float:
         """Return the newest stamp [s] at which a frame is known; infinite if it does not move."""
-        of_frame = self._store.newest(carrier or self._base_link, frame)
+        of_frame = self.store.newest(carrier or self._base_link, frame)
         return min(of_frame, self._newest_joints()) if carrier else of_frame
 
     def _newest_joints(self) -> float:
@@ -227,9 +227,9 @@ class Frames:
     def _pose(self, carrier: str, frame: str, stamp: float, max_gap: float) -> Array:
         """Return T_base_frame (4, 4) at a time [s]; `carrier` as of `_carrier`."""
         if not carrier:
-            return T_BASE_BASE_LINK @ self._store.pose(self._base_link, frame, stamp, max_gap)
+            return T_BASE_BASE_LINK @ self.store.pose(self._base_link, frame, stamp, max_gap)
         link, T_link_carrier = self._moving[carrier]
-        T_carrier_frame = self._store.pose(carrier, frame, stamp, max_gap)
+        T_carrier_frame = self.store.pose(carrier, frame, stamp, max_gap)
         return self._arm_at(stamp, link) @ T_link_carrier @ T_carrier_frame
 
     def _arm_at(self, stamp: float, link: str) -> Array:
@@ -253,7 +253,7 @@ class Frames:
 
     def _check_present(self, parent: str, frame: str) -> None:
         """Refuse a frame that moves, and whose transforms come no more, as one of now."""
-        silence, child = self._store.silence(parent, frame)
+        silence, child = self.store.silence(parent, frame)
         if silence > (most := self._settings.stamp_max_age):
             raise InvalidInput(
                 f'no transform of {child!r} has come for {silence:.1f} s, more than '
@@ -265,7 +265,7 @@ class Frames:
         end = time.monotonic() + PATIENCE
         while (known := newest()) < stamp and time.monotonic() < end:
             time.sleep(_STEP)
-            self._store.refresh(0.0)
+            self.store.refresh(0.0)
         return known
 
     def T_base_link(self, link_name: str, arm: ArmPose) -> Array:
@@ -295,17 +295,17 @@ class Frames:
         fixed = _T_BASE_LINK.get(own)
         if fixed is None or not self._prefix or own != frame:
             return fixed
-        self._store.refresh(_FRESH if waits else 0.0)
+        self.store.refresh(_FRESH if waits else 0.0)
         # Without the prefix, a name that TF has is not ours, such as a mobile base's `base_link`.
-        return None if frame in self._store else fixed
+        return None if frame in self.store else fixed
 
     def _carrier(self, frame: str) -> str:
         """Return the frame of the arm that carries a frame; empty if none does."""
-        for name in self._store.ancestors(frame):
+        for name in self.store.ancestors(frame):
             if name in self._moving:
                 return name
             tcp = f'{self._prefix}tool0_controller'
-            if name == tcp and name in self._store:  # the driver publishes it in `base`
+            if name == tcp and name in self.store:  # the driver publishes it in `base`
                 return f'{self._prefix}tool0'
         return ''
 
@@ -324,7 +324,7 @@ class Frames:
         if frame in ('', 'base_link', f'{self._prefix}base_link'):
             return ''  # the usual case, without a search of all frames
         if frame not in self._moving:
-            self._store.refresh(_FRESH if waits else 0.0)
+            self.store.refresh(_FRESH if waits else 0.0)
         return self._carrier(frame)
 
     async def wait_for(self, frame_id: str, seconds: float, stamp: float = 0.0) -> None:

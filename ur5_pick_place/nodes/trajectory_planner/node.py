@@ -104,7 +104,7 @@ class TrajectoryPlanner(SerialNode):
         super().__init__('trajectory_planner')
         self._is_ending = False
         self._settings = settings = declare_all(self, PlannerSettings)
-        self._cell = cell = make_cell(self, settings.robot, settings.stamps)
+        self.cell = cell = make_cell(self, settings.robot, settings.stamps)
         health = settings.health
         warn_of_gaps(self, cell.unset_parameters, check_modes=health.check_modes)
         self._planner = MotionPlanner(
@@ -129,7 +129,7 @@ class TrajectoryPlanner(SerialNode):
 
     def _connect(self) -> tuple[DriverLink, ExecutionManager]:
         """Return what receives from the driver, and what moves the arm through it."""
-        settings, cell = self._settings, self._cell
+        settings, cell = self._settings, self.cell
         health, controller = settings.health, cell.robot.controller
         self._has_been_ready = self._was_running = False  # this node; the program on the robot
         self._state = Heartbeat(
@@ -184,7 +184,7 @@ class TrajectoryPlanner(SerialNode):
         self._action = serve_goals(
             self, manager, ExecuteTrajectory, 'execute_trajectory', self._execute
         )
-        MoveAction(self._cell, self._scene, manager, self._motion_plan)
+        MoveAction(self.cell, self._scene, manager, self._motion_plan)
         self.create_subscription(String, 'trajectory_execution_event', self._on_event, 10)
         self.create_service(Trigger, '~/stop', self._on_stop)
         self.create_service(Trigger, '~/rearm', self._on_rearm)
@@ -301,15 +301,15 @@ class TrajectoryPlanner(SerialNode):
         return refusal(self, error)
 
     def _first_joints(self, planned: PlannedMotion) -> JointState:
-        return joint_state_msg(planned.trajectory.q[0], self._cell.joint_names)
+        return joint_state_msg(planned.trajectory.q[0], self.cell.joint_names)
 
     def _message(self, planned: PlannedMotion) -> JointTrajectory:
-        return trajectory_to_msg(planned.trajectory, self._cell.joint_names)
+        return trajectory_to_msg(planned.trajectory, self.cell.joint_names)
 
     def _show(self, planned: PlannedMotion) -> None:
         if self._path.get_subscription_count():
             path = markers.tool_path(self._planner, planned.trajectory)
-            self._path.publish(self._cell.frames.prefixed(path))
+            self._path.publish(self.cell.frames.prefixed(path))
 
     # -- moving --------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class TrajectoryPlanner(SerialNode):
                 message.joint_trajectory.header.stamp, self.get_clock().now().to_msg()
             )
             method = _method(request)
-            trajectory = trajectory_from_msg(message, self._cell.joint_names)
+            trajectory = trajectory_from_msg(message, self.cell.joint_names)
             if not method:
                 self._manager.start(trajectory, on_outcome, run.is_wanted)
                 return
