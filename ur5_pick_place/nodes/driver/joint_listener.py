@@ -76,7 +76,7 @@ class OneSource:
         `TakenMessage`.
 
         """
-        if not all(name in state.name for name in names):
+        if not set(names).issubset(state.name):
             return ''
         now = time.monotonic()
         self._seen[publisher or self._by_number(number)] = now
