@@ -17,7 +17,8 @@ from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.loops.splicing import next_segment
 from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.demo.spots import default_spots
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.sim.controllers.controller_manager import SCALED
 from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryController
@@ -26,7 +27,6 @@ PERIOD = 0.008
 FAST = make_planner(FAST_LIMITS)
 REST = (0.0,) * 6
 SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
-TWIST = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 1.5])  # by the limits of a joint: few points
 
 
 class Controller:
@@ -116,16 +116,27 @@ def test_every_stop_brings_the_arm_to_rest_without_a_step_back(how):
         assert np.abs(np.diff(speed)).max() / PERIOD < 10.5, 'the limit is 10 rad/s2'
 
 
+def swing(cell: InProcessCell) -> Trajectory:
+    return cell.station.planner.ptp(cell.q, cell.q + SWING - HOME).trajectory
+
+
+def line(cell: InProcessCell) -> Trajectory:
+    T = forward(cell.station.planner.model, cell.q)
+    T[1, 3] += 0.15
+    return cell.station.planner.lin(cell.q, [T]).trajectory
+
+
+@pytest.mark.parametrize('plan', [swing, line])
 @pytest.mark.parametrize('mode', ['restart', 'splice'])
 @pytest.mark.parametrize('ur_type', ['ur5', 'ur5e'], ids=['125 Hz', '500 Hz'])
-def test_a_stop_keeps_the_acceleration_whichever_cycle_takes_it(ur_type, mode, rng):
+def test_a_stop_keeps_the_acceleration_whichever_cycle_takes_it(ur_type, mode, plan, rng):
     cell = InProcessCell(
         {'trajectory_replacement': mode, 'ur_type': ur_type, 'arrival_jitter': 2}
     )
     cell.teach(*default_spots(ur_type))
     for share in (0.2, 0.35, 0.5, 0.65):
         ends = []
-        motion = cell.station.planner.ptp(cell.q, cell.q + TWIST).trajectory
+        motion = plan(cell)
         cell.manager.start(motion, ends.append)
         cell.wait(share * motion.duration + rng.uniform(0.0, 0.02))
         sent = commands_of(cell)

@@ -36,7 +36,7 @@ _GAP = 4e-3  # [s]
 _CLOSE = 1e-3  # [s] at least between those of a stop, where a missing switch of jerk costs more
 _LEAST_GAP = 1e-4  # [s] between a point of the plan and the first one
 _DIGITS = 9
-_SPACING = 0.02  # [s] between points that repeat the trajectory
+_SPACING = 0.02  # [s] between points of a motion that begins again; another stop needs the gap
 _STARTS = tuple(np.geomspace(0.1, 2.0, 14))  # [s] from rest to the speed of the plan
 # The gate's margins.
 _SLACK = 1.001
@@ -376,7 +376,8 @@ def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
 
     end = float(np.interp(trajectory.duration - t, advanced(_DENSE), _DENSE))
     own = np.interp(trajectory.t - t, advanced(_DENSE), _DENSE)
-    u = _whole(_merged(np.linspace(0.0, end, _KNOTS), own, _GAP / length), length)
+    even = np.linspace(0.0, end, max(6, round(end * length / _SPACING) + 1))
+    u = _whole(_merged(even, own, _SPACING / (2.0 * length)), length)
     sigma = (10 * u**3 - 15 * u**4 + 6 * u**5)[:, None]
     sigma_rate = (30 * u**2 * (1 - u) ** 2 / length)[:, None]
     q, qd, qdd, _ = trajectory.sample(t + advanced(u))

@@ -21,10 +21,15 @@ from ur5_pick_place.planning.timing.time_optimal import (
 
 _log = logging.getLogger(__name__)
 
-# Every knot of the profile, where the jerk has a kink, becomes a point. Between two knots that are
-# farther apart than both of these, points are added:
-_POINT_SPACING = 8e-3  # [s]
-_POINT_TURN = 4e-3  # [rad] of any joint
+SPACING = 0.02
+"""Time [s] between two points, where the jerk has no kink between them."""
+# The profile has a kink of jerk at every knot, of which only the sharp ones become points: a
+# controller that splices lets a stop begin between two points only, see `splicing.gap_form`.
+_POINT_TURN = 4e-3  # [rad] of any joint, between two knots farther apart than `SPACING`
+_LONGEST = 0.032  # [s] between two points with a knot between them: 4 cycles of 8 ms
+_MOST_JERK = 1.01  # share of the limit, at most, in a quintic across a knot
+_PASSES = 2  # each of which leaves out at most every second point
+_SAMPLED = 2e-3  # [s] between two moments at which limits are checked, more in a long motion
 _LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
 _NEAR_LIMIT = 0.8  # share of a joint's torque, below which it does not slow a motion down
 _FASTEST = 0.95  # factor on the times of a motion that may be faster
@@ -56,7 +61,7 @@ def time_path(
     best: Trajectory | None = None
     for _ in range(_ROUNDS):
         profile = search.fastest()
-        near = _point_parameters(path, profile)
+        near = _point_parameters(path, profile, limits)
         draft, x = _points(path, profile, near, 1.0)
         own = np.minimum(path.speed_at(path_parameter(x)), limits.speed)
         excess = _excess(draft, limits, own, speed_of, dynamics)
@@ -92,14 +97,23 @@ def _points(
     return Trajectory(t, q, qd, qdd), x
 
 
-def _point_parameters(path: JointPath, profile: PathVelocityProfile) -> Array:
+def _point_parameters(path: JointPath, profile: PathVelocityProfile, limits: Limits) -> Array:
     """Return the profile's parameter x at each point, (n,)."""
     knots = profile.knots
     time = np.diff(profile.clock(knots))
     turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)
-    parts = np.ceil(np.minimum(time / _POINT_SPACING, turn / _POINT_TURN)).clip(1).astype(int)
+    parts = np.ceil(np.minimum(time / SPACING, turn / _POINT_TURN)).clip(1).astype(int)
     first = np.concatenate([[0], np.cumsum(parts)])
-    return np.asarray(np.interp(np.arange(first[-1] + 1), first, knots))
+    x = np.interp(np.arange(first[-1] + 1), first, knots)
+    draft, kept = _points(path, profile, x, 1.0)[0], np.arange(len(x))
+    for begin in [0, 1] * _PASSES:
+        some = kept[begin::2]
+        if len(some) > 1:
+            t, *motion = (of[some] for of in (draft.t, draft.q, draft.qd, draft.qdd))
+            jerk = (Trajectory(t - t[0], *motion).jerk_peaks()[1] / limits.qddd).max(axis=1)
+            without = np.flatnonzero((np.diff(t) <= _LONGEST) & (jerk <= _MOST_JERK))
+            kept = np.delete(kept, begin + 2 * without + 1)
+    return np.asarray(x[kept])
 
 
 def _excess(
@@ -115,7 +129,7 @@ def _excess(
     `speed` (n,) bounds TCP and elbow [m/s] at each point; between two points the larger holds.
 
     """
-    t = trajectory.dense_times(np.inf)
+    t = trajectory.dense_times(max(_SAMPLED, 1e-3 * trajectory.duration))
     q, qd, qdd, _ = trajectory.sample(t)
     step = np.searchsorted(trajectory.t, t, side='right').clip(1, len(speed) - 1) - 1
     speed_max = np.maximum(speed[:-1], speed[1:])[step, None]

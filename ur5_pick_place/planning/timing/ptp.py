@@ -20,11 +20,11 @@ from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths.follow import JointPath
 from ur5_pick_place.planning.paths.trajectory import Trajectory, check_duration, hold_trajectory
-from ur5_pick_place.planning.timing.path_timing import time_path
+from ur5_pick_place.planning.timing.path_timing import SPACING, time_path
 from ur5_pick_place.planning.timing.time_optimal import FINE, SpeedOf
 
-KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
 _MIN_KNOT_GAP = 1e-3  # [s]
+_GRID_GAP = 0.01  # [s] between a point where the jerk switches and the next of a regular grid
 _REST = 1e-9  # [rad]; shorter motions count as rest
 _BRIEF = 4.0 * _MIN_KNOT_GAP  # [s]; shorter motions have jerk switches closer than knots may be
 _LINE_SAMPLES = 24
@@ -158,6 +158,6 @@ def _knots(duration: float, switches: Array) -> Array:
     inside = (switches > _MIN_KNOT_GAP) & (switches < duration - _MIN_KNOT_GAP)
     fixed = np.sort(np.concatenate([[0.0], switches[inside], [duration]]))
     fixed = fixed[np.concatenate([[True], np.diff(fixed) > 1e-6])]
-    grid = np.linspace(0.0, duration, max(2, round(duration / KNOT_SPACING) + 1))
+    grid = np.linspace(0.0, duration, max(2, round(duration / SPACING) + 1))
     gap = np.abs(grid[:, None] - fixed[None, :]).min(axis=1)
-    return np.sort(np.concatenate([fixed, grid[gap > _MIN_KNOT_GAP]])).round(9)
+    return np.sort(np.concatenate([fixed, grid[gap > _GRID_GAP]])).round(9)

@@ -13,6 +13,8 @@ import pytest
 from optimum_on_grid import MODEL, grid_optimum, speed_of
 from scipy.interpolate import BPoly
 
+from ur5_pick_place.control.loops.splicing import has_gap
+from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import IncompletePath, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.planning.dynamics import Dynamics
@@ -155,6 +157,20 @@ def test_one_joint_alone_takes_the_double_s_time():
     expected = ramp + np.sqrt(ramp**2 + 4 * 1.0 / 10.0)
     trajectory = time_path(JointPath(q), limits(), speed_of)
     assert trajectory.duration == pytest.approx(expected, rel=4e-3)
+
+
+@pytest.mark.parametrize('speed', [0.25, 1.0])
+def test_points_leave_gaps_between_which_a_stop_may_begin(speed, rng):
+    """On a controller that splices, within the three cycles of 8 ms that a stop waits."""
+    bounds = limits(speed=speed)
+    start, goal = random_joint_motion(rng)
+    trajectories = [time_path(line(*LINES[name][:2]), bounds, speed_of) for name in LINES]
+    for motion in [*trajectories, time_ptp(start, goal, bounds, speed_of)]:
+        rest = resume_on_path(motion, motion.sample(0.4 * motion.duration)[0], bounds)
+        for t in (motion.t, rest.t):
+            arrivals = np.arange(0.05, t[-1] - 0.05, 1.3e-3)
+            ready = [has_gap(t, a + k * 8e-3, 8e-3) for a in arrivals for k in range(4)]
+            assert np.reshape(ready, (-1, 4)).any(axis=1).mean() > 0.93
 
 
 @pytest.mark.drill
