@@ -30,7 +30,7 @@ from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 
-_WAITS = 3  # messages of the joints for which a stop waits for a better moment to begin
+_WAITS = 5  # messages of the joints for which a stop waits for a better moment to begin
 
 T = TypeVar('T')
 IsWanted = Callable[[], bool]
