@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of the driver: whether its controller is active, and the end of what it told."""
 
-from collections.abc import Callable
 
 import pytest
 from fake_manager import FakeManager, Graph
@@ -98,48 +97,35 @@ def publish(node: Node, program: bool | None) -> None:
         publisher.publish(Bool(data=program))
 
 
-@pytest.fixture
-def polled(graph: Graph, monkeypatch) -> Graph:
-    """The graph, whose tested node polls while it is spun."""
-    until = graph.until
-
-    def until_while_polling(is_so: Callable[[], object], seconds: float = 10.0) -> None:
-        with graph.node.reader.running(print):
-            until(is_so, seconds)
-
-    monkeypatch.setattr(graph, 'until', until_while_polling)
-    return graph
-
-
 @pytest.mark.parametrize('overlap', [False, True], ids=['ended', 'killed'])
 @pytest.mark.parametrize('program', [None, True])
-def test_what_a_driver_told_ends_with_it(polled, monkeypatch, overlap, program):
+def test_what_a_driver_told_ends_with_it(talk, monkeypatch, overlap, program):
     """A killed one stays in the graph for a while after its successor has begun."""
     monkeypatch.setattr(driver_link, '_GRAPH_PERIOD', 0.05)
     faults: list[str | None] = []
     link = DriverLink(
-        polled.node,
+        talk.node,
         JOINT_NAMES,
         lambda: None,
         lambda: faults.append(mode_fault(link.status)),
         lambda: False,
     )
-    first = polled.begin('driver')
+    first = talk.begin('driver')
     publish(first, True)
-    polled.until(lambda: faults and faults[-1] is None)
-    polled.spin(0.5)  # it is seen in the graph
+    talk.until(lambda: faults and faults[-1] is None)
+    talk.spin(0.5)  # it is seen in the graph
     assert faults[-1] is None
     faults.clear()
     if overlap:
-        publish(polled.begin('next_driver'), program)
-        polled.spin(0.3)
+        publish(talk.begin('next_driver'), program)
+        talk.spin(0.3)
         assert not any(faults), 'a second publisher alone makes no value unknown'
-        polled.end(first)
+        talk.end(first)
     else:
-        polled.end(first)
-        polled.until(lambda: link.status.robot_mode is None and not link.status.program_running)
-        publish(polled.begin('next_driver'), program)
-    polled.spin(2.0)
+        talk.end(first)
+        talk.until(lambda: link.status.robot_mode is None and not link.status.program_running)
+        publish(talk.begin('next_driver'), program)
+    talk.spin(2.0)
     fault = mode_fault(link.status)
     if program:
         assert fault is None

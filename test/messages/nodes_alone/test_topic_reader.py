@@ -4,7 +4,6 @@
 import gc
 import time
 import weakref
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
@@ -32,15 +31,6 @@ from ur5_pick_place.nodes.ros.qos import LATCHED
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
 NEVER = 1e3  # [s]
-
-
-@pytest.fixture
-def talk(ros_domain: int) -> Iterator[Talk]:
-    rclpy.init()
-    talk = Talk()
-    yield talk
-    talk.node.destroy_node()
-    rclpy.shutdown()
 
 
 class ByHand:
@@ -194,13 +184,13 @@ def test_a_second_publisher_of_a_latched_topic_does_not_make_its_value_unknown(t
     driver = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
     driver.publish(Bool(data=True))
     talk.until(lambda: values)
-    wait(talk, 0.3)
+    talk.spin(0.3)
     other = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
     talk.until(lambda: len(values) > 1)
-    wait(talk, 1.0)
+    talk.spin(1.0)
     talk.speaker.destroy_publisher(other)
     talk.until(lambda: len(values) > 2)
-    wait(talk, 1.0)
+    talk.spin(1.0)
     assert values == [True] * 3 and not lost
     silent = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
     talk.until(lambda: len(values) > 3)
@@ -221,20 +211,15 @@ def test_what_is_replayed_is_shown_until_the_node_itself_is_there(talk, shows_ot
     )  # fmt: skip
     replay = talk.speaker.create_publisher(String, 'scene', LATCHED)
     replay.publish(String(data='recorded'))
-    wait(talk, 0.5)
+    talk.spin(0.5)
     assert values == ['recorded'] * shows_others
     planner = Node('planner')
     planner.create_publisher(String, 'scene', LATCHED).publish(String(data='live'))
     talk.until(lambda: values[-1:] == ['live'])
     replay.publish(String(data='recorded later'))
-    wait(talk, 0.5)
+    talk.spin(0.5)
     assert values[-1] == 'live'
     planner.destroy_node()
-
-
-def wait(talk: Talk, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    talk.until(lambda: time.monotonic() > end)
 
 
 def test_joint_states_that_arrive_twice_are_no_silence(talk):
@@ -298,7 +283,6 @@ def test_many_messages_are_taken_in_few_polls_and_in_their_order(talk):
         JointState, 'joint_states', taken.append, qos_profile_sensor_data, 0.1
     )
     publisher = talk.publisher(JointState, 'joint_states')
-    talk.turns = 0
     begin, sent = time.monotonic(), 0
     with talk.polling():
         while time.monotonic() < begin + 0.5:

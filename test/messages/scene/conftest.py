@@ -3,3 +3,4 @@
 
 from fake_manager import graph as graph
 from scene_clients import book as book
+from talk import talk as talk

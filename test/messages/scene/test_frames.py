@@ -2,13 +2,11 @@
 """Frames from /tf: fresh when asked for, and no callback waits for the messages of others."""
 
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
-import rclpy
 from rclpy.serialization import serialize_message
-from talk import Talk, transforms
+from talk import transforms
 from tf2_msgs.msg import TFMessage
 
 from ur5_pick_place.errors import UnknownFrame
@@ -20,14 +18,9 @@ from ur5_pick_place.nodes.tf.frames import Frames
 FULL = 170  # frames of a message of almost 16 KB
 
 
-@pytest.fixture
-def talk(ros_domain: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talk]:
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames_module, '_FRESH', 5.0)  # this PC may stall
-    rclpy.init()
-    talk = Talk()
-    yield talk
-    talk.node.destroy_node()
-    rclpy.shutdown()
 
 
 def serialized(x: float, *children: str) -> bytes:

@@ -1,44 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two nodes of one process, for tests of what is polled; and transforms to publish."""
+"""A node that polls its topics while it is spun, and a speaker; and transforms to publish."""
 
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 
+import pytest
+import rclpy
+from fake_manager import Graph
 from geometry_msgs.msg import TransformStamped
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
-from ur5_pick_place.nodes.ros.executor import SerialNode
 
-
-class Talk:
-    """A node to be tested, and publishers of another one."""
+class Talk(Graph):
+    """A graph whose tested node polls its topics, and a node with publishers for it."""
 
     def __init__(self) -> None:
-        self.node, self.speaker = SerialNode('hears'), Node('speaks')
-        self.executor = SingleThreadedExecutor()
-        self.executor.add_node(self.node)
-        self.turns = 0
+        super().__init__()
+        self.speaker = self.begin('speaks')
 
     def publisher(self, kind: type, topic: str):
         publisher = self.speaker.create_publisher(kind, topic, 300)
         self.until(publisher.get_subscription_count)
         return publisher
 
-    def until(self, is_so: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 10.0
+    def until(self, is_so: Callable[[], object], seconds: float = 10.0) -> None:
         with self.polling():
-            while not is_so():
-                assert time.monotonic() < deadline
-                self.executor.spin_once(timeout_sec=0.02)
-                self.turns += 1
+            super().until(is_so, seconds)
 
     def polling(self) -> AbstractContextManager[None]:
         """Poll the topics of the node as its process does."""
         failures: list[Exception] = []
         return self.node.reader.running(failures.append)
+
+
+@pytest.fixture
+def talk(ros_domain: int) -> Iterator[Talk]:
+    rclpy.init()
+    talk = Talk()
+    yield talk
+    talk.close()
 
 
 def transforms(x: float, *children: str) -> TFMessage:

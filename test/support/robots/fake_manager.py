@@ -41,6 +41,12 @@ class Graph:
             assert time.monotonic() < deadline
             self.executor.spin_once(timeout_sec=0.02)
 
+    def close(self) -> None:
+        self.executor.shutdown()
+        for node in self.nodes:
+            node.destroy_node()
+        rclpy.shutdown()
+
     def spin(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() > end, seconds + 1.0)
@@ -51,10 +57,7 @@ def graph(ros_domain: int) -> Iterator[Graph]:
     rclpy.init()
     graph = Graph()
     yield graph
-    graph.executor.shutdown()
-    for node in graph.nodes:
-        node.destroy_node()
-    rclpy.shutdown()
+    graph.close()
 
 
 class FakeManager:
