@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 from moveit_msgs.msg import MoveItErrorCodes
-from stop_cell import Cell, turn
+from stop_cell import Anything, Cell, turn
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.nodes.trajectory_planner.goal_run import GoalRun
 from ur5_pick_place.outcome import Outcome
 
@@ -136,3 +136,19 @@ def test_a_cancel_just_before_a_motion_begins_is_kept(cell, run):
     assert not run.goal.is_cancel_requested  # it says so a moment later
     assert 'stopped before it began' in begin(cell, run.is_wanted)
     assert not cell.port.sent
+
+
+@pytest.mark.parametrize('who', ['stop', 'cancel'])
+@pytest.mark.parametrize('way', ['trajectory', 'loop'])
+def test_a_motion_stopped_while_the_gate_looks_at_it_is_refused(node, who, way):
+    gate = Anything()
+    cell = Cell(gate)
+    run, motion = GoalRun(node, cell.executor, Goal('a')), turn(1.0, 8.0)
+    stop = {'stop': lambda: cell.executor.stop('canceled', latch=False), 'cancel': run.cancel}
+    gate.check = lambda *_: stop[who]()
+    with pytest.raises(ExecutionError, match='stopped before it began'):
+        if way == 'loop':
+            cell.executor.start_loop(lambda _: None, motion, cell.ends.append, run.is_wanted)
+        else:
+            cell.executor.start(motion, cell.ends.append, run.is_wanted)
+    assert cell.state == 'ready' and not cell.port.sent

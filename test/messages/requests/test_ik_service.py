@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The IK node, in a process of its own, answers right requests."""
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import numpy as np
 import pytest
+import yaml
 from driver_client import DriverClient
 from geometry_msgs.msg import TransformStamped
 from moveit_msgs.msg import PlanningScene
@@ -200,3 +202,23 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
     assert np.abs(pose_to_matrix(reply.pose_stamped[0].pose) - T).max() < 1e-12
     found = joints_of(client.ask('compute_ik', ik_request(forward(UR5, q), seed=None)))
     assert np.abs(found - q).max() < 1e-9
+
+
+def fill(message: object, values: dict) -> None:
+    """Set fields from YAML as `ros2 service call` does: those not named keep their defaults."""
+    for name, value in values.items():
+        if isinstance(value, dict):
+            fill(getattr(message, name), value)
+        else:
+            setattr(message, name, value)
+
+
+def test_the_call_of_the_readme_needs_only_a_pose_and_is_answered_as_it_stands(client) -> None:
+    call = r'^ros2 service call /compute_ik moveit_msgs/srv/GetPositionIK "(\{.*\})"$'
+    (text,) = re.findall(call, (CONFIG.parent / 'README.md').read_text(), re.MULTILINE)
+    values, request = yaml.safe_load(text), GetPositionIK.Request()
+    assert list(values['ik_request']['pose_stamped']) == ['pose'] and len(values) == 1
+    fill(request, values)
+    q = joints_of(client.ask('compute_ik', request))
+    asked = HALF_TURN @ pose_to_matrix(request.ik_request.pose_stamped.pose)
+    assert np.abs(asked - forward(UR5, q)).max() < 1e-9

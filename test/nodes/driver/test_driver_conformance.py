@@ -15,6 +15,7 @@ from controller_manager_msgs.srv import ListControllers
 from driver_client import IO, JOINT_NAMES, SCALED, goal, rest
 from lone_driver import FREEDRIVE, REACHED, THERE, UNSCALED, VELOCITY, states
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
 from std_msgs.msg import Bool
 from std_srvs.srv import Trigger
 from tf2_msgs.msg import TFMessage
@@ -36,7 +37,8 @@ def _seconds(duration):
 # -- topics -------------------------------------------------------------------------------------
 
 
-def test_joint_states_are_alphabetical_at_125_hz(cell):
+def test_joint_states_are_alphabetical_at_125_hz_by_the_clock(cell):
+    clocks = cell.collect(Clock, '/clock', 10)
     cell.run(0.5)  # during discovery this client, not the driver, loses up to 30 of them
     start = len(cell.joints)
     cell.run(1.0)
@@ -47,6 +49,9 @@ def test_joint_states_are_alphabetical_at_125_hz(cell):
     assert np.median(np.diff(stamps)) == pytest.approx(0.008, abs=1e-9)
     assert len(messages) >= 100  # a busy machine may lose some
     assert cell.q == pytest.approx(HOME, abs=1e-3)
+    assert _seconds(clocks[-1].clock) == pytest.approx(cell.time, abs=0.1)
+    steps = np.diff([_seconds(message.clock) for message in clocks])
+    assert np.median(steps) == pytest.approx(0.008, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -145,6 +150,8 @@ def test_a_goal_is_reached_in_its_time_and_feeds_back_at_20_hz(cell):
 
 
 def test_a_micrometre_path_tolerance_aborts_and_the_arm_holds(cell):
+    assert not cell.send(goal()).accepted
+    assert not cell.send(goal(rest(THERE, 1.0)), UNSCALED).accepted, 'it is inactive'
     assert cell.result(cell.send(goal(rest(THERE, 1.0), path=1e-6))) == OFF_PATH
     cell.run(0.3)
     held = cell.q

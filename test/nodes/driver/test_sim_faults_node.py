@@ -45,6 +45,16 @@ def test_there_is_a_service_for_every_fault_and_it_tells_what_happened(cell):
     assert 'not injected' in clear(cell, 'io_states_silent')
 
 
+def test_joint_states_that_are_dropped_are_not_published_until_they_are_again(cell):
+    inject(cell, 'joint_states_dropped')
+    cell.look()
+    before = len(cell.joints)
+    cell.look()
+    assert len(cell.joints) == before
+    clear(cell, 'joint_states_dropped')
+    cell.until(lambda: len(cell.joints) > before + 10, 'joint_states')
+
+
 def test_a_service_that_has_gone_comes_back(cell):
     inject(cell, 'set_io_absent')
     cell.until(lambda: not cell.node.count_services(f'{IO}/set_io'), 'set_io to go')

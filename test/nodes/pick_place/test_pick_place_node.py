@@ -78,7 +78,7 @@ def test_every_service_and_topic_that_our_pages_name_is_there(cell):
     called = set(re.findall(r'ros2 service call +/(\S+) +(\S+)', text))
     heard = set(re.findall(r'ros2 topic echo --once /([\w/]+)', text))
     assert called
-    called -= {('compute_ik', 'moveit_msgs/srv/GetPositionIK')}  # test_readme has it
+    called -= {('compute_ik', 'moveit_msgs/srv/GetPositionIK')}  # test_ik_service has it
 
     def services():
         found = cell.node.get_service_names_and_types()

@@ -15,7 +15,6 @@ import pace
 import pytest
 from cells import running_cell, sim_nodes
 from moveit_msgs.msg import (
-    AllowedCollisionEntry,
     AttachedCollisionObject,
     CollisionObject,
     MoveItErrorCodes,
@@ -161,27 +160,6 @@ def test_a_publisher_that_cannot_be_heard_bars_all_motion_until_it_has_gone(clie
         assert 'its QoS must be reliable' in code.message
         client.node.destroy_publisher(lossy)
         client.free()
-
-
-def test_a_scene_is_applied_or_refused_where_the_client_hears_it(client):
-    diff = PlanningScene(is_diff=True)
-    diff.world.collision_objects = [box('post', *IN_THE_WAY)]
-    assert client.apply(diff)
-    client.barred_by("object 'post'")
-    got = client.scene()
-    assert [o.id for o in got.world.collision_objects] == ['post']
-    assert len(got.robot_state.joint_state.position) == 6
-    got.allowed_collision_matrix.entry_names = ['post']  # as pymoveit2's allow_collisions
-    entry = AllowedCollisionEntry(enabled=[True])
-    got.allowed_collision_matrix.entry_values = [entry]
-    assert not client.apply(got)
-    client.barred_by("object 'post'")
-    diff.world.collision_objects[0].primitives[0].dimensions = [0.1, 0.1]
-    assert not client.apply(diff)
-    got = client.scene()
-    got.world.collision_objects = []  # as pymoveit2's clear_all_collision_objects
-    assert client.apply(got)
-    client.free()
 
 
 def test_no_flood_of_scenes_keeps_a_stop_of_the_task_node_waiting(client):
