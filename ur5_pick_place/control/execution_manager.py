@@ -182,6 +182,7 @@ class ExecutionManager:
         self.interruptions += 1
         if latch:
             self._latch.set(reason)
+            self._publish_state()  # before the search for the braking motion: pick_place waits
             # The task node ends freedrive when the latch is first set, but not at a repeated stop:
             # the arm counts as guided again when that node reports it again.
             self.status.is_in_freedrive = False

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from stop_cell import CYCLE, Anything, Cell, moving, turn
 
+from ur5_pick_place.control import execution_manager
 from ur5_pick_place.control.braking import follows_plan
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, load_model
@@ -91,6 +92,15 @@ def test_a_goal_whose_answer_alone_is_late_runs_to_its_end(delay):
     cell.executor.on_answer(goal, True)
     cell.run(1.5)
     assert cell.ends == [DONE] and cell.state == 'ready'
+
+
+def test_the_stop_is_reported_before_the_braking_motion_is_searched_for(monkeypatch):
+    """On a busy PC the search takes long, and pick_place would take the planner for hung."""
+    cell, seen = moving(), []
+    search = lambda *_: seen.append(cell.states[-1])  # noqa: E731
+    monkeypatch.setattr(execution_manager, 'braking_motion', search)
+    cell.executor.stop('enough', latch=True)
+    assert seen == ['stopped: enough']
 
 
 def test_a_braking_motion_that_is_not_taken_in_time_gives_way_to_a_cancel():

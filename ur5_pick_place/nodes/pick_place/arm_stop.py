@@ -2,16 +2,21 @@
 """Stops the arm without the planner, which may have died, be frozen or be overloaded."""
 
 import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from rclpy.client import Client
+from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, StopProgress
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall, steady_timer
 
 _PERIOD = 0.05  # [s], steady clock
 _AT_LEAST = 0.3  # [s] of cancel requests even if no goal is reported, as one may be in transit
@@ -20,7 +25,20 @@ _AT_LEAST = 0.3  # [s] of cancel requests even if no goal is reported, as one ma
 _DEACTIVATE_AFTER, _DEACTIVATE_ALONE_AFTER = 1.0, 0.3
 _DEACTIVATE_PERIOD = 0.3  # [s] between repetitions
 _AT_MOST = 60.0  # [s]; after that an operator must stop the arm
+# [s, steady clock] after which a planner that does not begin a stop counts as hung, the second if
+# this PC is busy.
+_REPLY, _BUSY_REPLY = 0.03, 0.25
+_TICK = 0.01  # [s, steady clock]
+_BUSY = 0.02  # share of the time in which this node waits for a processor
+_SAMPLES = 21  # of that, one each `_PERIOD`
 _LATCHING_PERIOD = 0.5  # [s, steady clock] between requests to a planner that comes back
+
+
+def _waited() -> float:
+    """Return how long this thread has waited for a processor [s]; 0 where Linux is not asked."""
+    with suppress(OSError, IndexError, ValueError):
+        return 1e-9 * int(Path('/proc/thread-self/schedstat').read_text().split()[1])
+    return 0.0
 
 
 class ArmStop:
@@ -36,6 +54,7 @@ class ArmStop:
         self._log = node.get_logger()
         self._began: float | None = None
         self._last_deactivation = 0.0
+        self.waits = ProcessorWaits()
         node.reader.every(_PERIOD, self._repeat)
 
     def begin(self) -> None:
@@ -54,6 +73,7 @@ class ArmStop:
         return self._port.stop_progress(time.monotonic() - began)
 
     def _repeat(self) -> None:
+        self.waits.sample(time.monotonic())
         if self._began is None:
             return
         now = time.monotonic()
@@ -77,17 +97,72 @@ class ArmStop:
                 self._goals.stop_other_motion(self._stop_progress)
 
 
+class ProcessorWaits:
+    """How long a thread of this process could not run for want of a processor, as Linux counts."""
+
+    def __init__(self, read: Callable[[], float] = _waited) -> None:
+        self._read = read
+        self._samples: deque[tuple[float, float]] = deque(maxlen=_SAMPLES)
+
+    def sample(self, now: float) -> None:
+        """Note the time at a steady time [s]; to be called periodically, in one thread."""
+        self._samples.append((now, self._read()))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether this PC has been busy of late."""
+        if len(self._samples) < 2:
+            return False
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        return last - first > _BUSY * (ended - began)
+
+
 class PlannerLatch:
     """
-    Latches a stop in a restarted planner node as soon as its service `~/stop` is available.
+    Latches a stop in the planner node, and in a restarted one as soon as its `~/stop` is there.
 
-    `stop`: of the planner's `~/stop`.
+    `stop`: of that service. `is_stopped`: whether the planner reports that it is stopped.
 
     """
 
-    def __init__(self, stop: 'Client[Any, Any]') -> None:
-        self._stop, self._is_due, self._next = stop, False, 0.0
+    def __init__(
+        self, node: SerialNode, stop: 'Client[Any, Any]', is_stopped: Callable[[], bool]
+    ) -> None:
+        self._node, self._stop, self._is_stopped = node, stop, is_stopped
+        self._is_due, self._next = False, 0.0
         self._calls = RepeatedCall(stop)
+
+    async def is_obeyed(self, is_busy: bool) -> bool:
+        """
+        Request the stop, and return whether the planner has begun it; to be awaited in a callback.
+
+        It has if it replies or reports that it is stopped, which is before it has searched for the
+        braking motion. It has longer for that if this PC `is_busy`.
+
+        """
+        if not self._stop.service_is_ready():
+            return False
+        was_stopped = self._is_stopped()
+        deadline = time.monotonic() + (_BUSY_REPLY if is_busy else _REPLY)
+        is_begun: Future[bool] = Future()
+        reply = self._stop.call_async(Trigger.Request())
+
+        def end(begun: bool) -> None:
+            if not is_begun.done():
+                is_begun.set_result(begun)
+
+        def look() -> None:
+            begun = self._is_stopped() and not was_stopped
+            if begun or time.monotonic() > deadline:
+                end(begun)
+
+        reply.add_done_callback(lambda _: end(True))
+        timer = steady_timer(self._node, _TICK, look)
+        begun = await is_begun
+        self._node.destroy_timer(timer)
+        if not reply.done():
+            self._stop.remove_pending_request(reply)  # else rclpy keeps it for ever
+        return begun is True
 
     def begin(self) -> None:
         """Latch the stop in the next planner node."""

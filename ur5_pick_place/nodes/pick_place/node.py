@@ -60,7 +60,6 @@ from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.station import Station, StationSettings
 
 _BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends
-_PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
 
 class PickPlace(SerialNode):
@@ -167,7 +166,7 @@ class PickPlace(SerialNode):
             serve(f'teach_{name}', teach, is_long=True, is_at_rest=True)
         self._rearm_planner: Client[Any, Any] = self.create_client(Trigger, f'{PLANNER}/rearm')
         self._stop_planner: Client[Any, Any] = self.create_client(Trigger, f'{PLANNER}/stop')
-        self._latch = PlannerLatch(self._stop_planner)
+        self._latch = PlannerLatch(self, self._stop_planner, lambda: self._port.is_stopped)
         self.create_service(Trigger, '~/stop', self._stop)
         self.create_service(Trigger, '~/rearm', self._rearm)
         controllers, cell = ControllerManager(self), self._cell
@@ -272,10 +271,8 @@ class PickPlace(SerialNode):
         self._machine.stop('stop requested')
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         self._publish_state()
-        try:
-            # The planner brakes along the path; the stop does not depend on its reply.
-            await call_service(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
-        except ExecutionError:
+        # The planner brakes along the path; the stop does not depend on it.
+        if not await self._latch.is_obeyed(self._arm_stop.waits.is_busy):
             self._arm_stop.begin()
             reply.message += '; the planner did not answer at once: canceling all goals without it'
         # In freedrive an arm with a wrong payload sinks.

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When pick_place takes the planner for hung, and cancels goals itself."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+import rclpy
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.nodes.pick_place.arm_stop import PlannerLatch, ProcessorWaits
+from ur5_pick_place.nodes.ros.executor import LockedExecutor, SerialNode
+
+
+@pytest.fixture
+def caller(ros_domain):
+    rclpy.init()
+    node, planner = SerialNode('caller'), rclpy.create_node('planner')
+    planner.create_service(Trigger, 'stop', lambda _request, reply: reply)  # it is never spun
+    client = node.create_client(Trigger, 'stop')
+    assert client.wait_for_service(10.0)
+    yield SimpleNamespace(node=node, client=client, state='ready')
+    rclpy.try_shutdown()
+
+
+def ask(caller, is_busy, stops_after=9.0):
+    """Return the answer about a planner that hangs, or reports a stop in time, and the time."""
+    latch = PlannerLatch(caller.node, caller.client, lambda: caller.state == 'stopped')
+    answers, begin = [], time.monotonic()
+
+    async def run():
+        answers.append(await latch.is_obeyed(is_busy))
+
+    executor = LockedExecutor(caller.node)
+    executor.create_task(run)
+    while not answers:
+        executor.spin_once(timeout_sec=0.01)
+        if time.monotonic() - begin > stops_after:
+            caller.state = 'stopped'
+    executor.remove_node(caller.node)
+    return answers[0], time.monotonic() - begin
+
+
+def test_a_planner_that_hangs_is_waited_for_briefly_and_longer_on_a_busy_pc(caller):
+    assert ask(caller, is_busy=False)[0] is False
+    begun, seconds = ask(caller, is_busy=True)
+    assert begun is False and seconds > 0.2
+    assert not caller.client._pending_requests
+
+
+def test_a_planner_that_reports_the_stop_obeys_it_though_its_reply_is_late(caller):
+    begun, seconds = ask(caller, is_busy=True, stops_after=0.08)
+    assert begun is True and seconds < 0.25
+    assert ask(caller, is_busy=True)[0] is False, 'that state is of an earlier stop'
+
+
+@pytest.mark.parametrize(('share', 'is_busy'), [(0.002, False), (0.1, True)])
+def test_a_pc_is_busy_where_this_process_waits_for_a_processor(share, is_busy):
+    waited = iter(share * 0.05 * k for k in range(100))
+    waits = ProcessorWaits(lambda: next(waited))
+    assert not waits.is_busy
+    for k in range(50):
+        waits.sample(10.0 + 0.05 * k)
+    assert waits.is_busy is is_busy
