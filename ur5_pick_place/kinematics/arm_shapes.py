@@ -3,8 +3,10 @@
 Bodies of the arm: convex polytopes that follow the links of every UR type.
 
 `arm_shapes.json` has their vertices. They were fitted to the collision meshes of
-Universal_Robots_ROS2_Description 2.4.5 (meshes/<type>/collision), which for ur3e, ur5e, ur10e and
-ur16e are the convex hulls of the links. Meshes were cut first: of ur3, ur5 and ur10 a link with
+Universal_Robots_ROS2_Description 2.4.5 (meshes/<type>/collision), which for ur3e, ur5e, ur10e,
+ur16e, ur20 and ur30 are the convex hulls of the links or of their parts; those of the ur15 to its
+visual meshes. ur18 and ur8long have the ur15's base, shoulder and wrists, and its upper arm and
+forearm with longer or shorter tubes. Meshes were cut first: of ur3, ur5 and ur10 a link with
 two axes into the points within its radius about either axis, an upper arm or forearm into its two
 housings, its tube and their collars, the cable socket off the base; of the others the housing at
 the shoulder off the upper arm. The body of each part is a polytope around its convex hull. Planes
@@ -14,7 +16,8 @@ vertices rounded outwards to 0.1 mm.
 
 No point of a mesh is outside the bodies. No point of their surface is more than 5.6 mm from the
 mesh, but for hollows in a link's end that no other link enters (8 mm deep; 22 mm below the base of
-the ur3).
+the ur3). On ur15, ur18, ur8long, ur20 and ur30 upper arm and forearm are in five pieces each, and
+hollows between them and in open ends are filled: up to 20 mm deep.
 
 """
 
@@ -26,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.kinematics.model import LINKS, Model
+from ur5_pick_place.kinematics.model import ARMS, LINKS, Model
 from ur5_pick_place.kinematics.transforms import Array
 
 _UPPER_ARM, _FOREARM = 2, 3
@@ -50,7 +53,7 @@ def arm_bodies(model: Model) -> tuple[LinkBody, ...]:
     A model of no known type gets the ur5's, scaled by the length of upper arm and forearm.
 
     """
-    if model.name in _LIKE or model.name in _fitted():
+    if model.name in _LIKE or model.name in ARMS:
         return _bodies(model.name)
     return _scaled(-float(model.a[1]), -float(model.a[2]), math.copysign(1.0, model.d[3]))
 
@@ -62,7 +65,7 @@ def bodies_apart(model: Model) -> frozenset[tuple[int, int]]:
     None of an arm of no known type.
 
     """
-    return frozenset((a, b) for a, b in _fitted().get(model.name, {}).get('apart', ()))
+    return frozenset((a, b) for a, b in _fitted().get(_same(model.name), {}).get('apart', ()))
 
 
 @lru_cache
@@ -79,8 +82,14 @@ def _fitted() -> dict[str, dict[str, list[list[int]]]]:
     return found
 
 
+def _same(name: str) -> str:
+    """Return the type whose links an arm has, all of them."""
+    return str(ARMS.get(name, {}).get('like', name))
+
+
 @lru_cache
 def _bodies(name: str) -> tuple[LinkBody, ...]:
+    name = _same(name)
     links = {**_fitted().get(_LIKE.get(name, name), {}), **_fitted().get(name, {})}
     links.pop('apart', None)
     return tuple(

@@ -7,10 +7,14 @@ No source has the rotors.
 
 References
 ----------
-ur5: its parameter sheet (kinematics and dynamics), after Universal Robots, article "DH Parameters
-for calculations of kinematics and dynamics".
-All others: Universal_Robots_ROS2_Description, config/<type>/physical_parameters.yaml at 2221ec0,
-rotated here from link frames to DH frames. It models the links of ur3, ur3e and ur5e as cylinders.
+All from Universal_Robots_ROS2_Description, config/<type>/physical_parameters.yaml, rotated here
+from link frames to DH frames, but for what follows. At 2221ec0: ur3 (its links as cylinders),
+ur10, ur10e, ur12e, ur16e, ur20, masses of ur5 and ur30. At 3426d67: tensors of ur3e and ur5e; the
+ur7e has the ur5e's. At 2cb0bf1: ur15. At 6ffee81: ur18, no second source. From its ROS 1 port at
+31e2294: ur8long, no second source.
+Centres and tensors of ur5: its parameter sheet (kinematics and dynamics), which has 1.1219 kg for
+links 4 and 5. Tensors of ur30, and mass and centre of link 6 of ur20: Universal Robots, article
+"DH Parameters for calculations of kinematics and dynamics" (the description repeats others').
 Payloads: Universal Robots, technical details of each type.
 
 """

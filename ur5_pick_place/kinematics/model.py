@@ -45,9 +45,6 @@ HOME.setflags(write=False)
 CYCLE = 0.008
 """Control period of a CB3 robot and its driver [s]; also the grid of a closed loop's reference."""
 
-E_SERIES_CYCLE = 0.002
-"""Control period of an e-Series robot and its driver [s]."""
-
 ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)  # the same for every UR [rad]
 
 # The elbow is limited to half of its ±360° because it hits the upper arm beyond about ±180°
@@ -55,13 +52,20 @@ ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)  # the same for 
 # limited to ±360° like the others, which is also enough for every variant.
 Q_MAX = np.deg2rad([360.0, 360.0, 180.0, 360.0, 360.0, 360.0])
 
-ARMS: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name('arms.json').read_text())
-"""
-By UR type, what UR publishes.
+def _read_arms() -> dict[str, dict[str, Any]]:
+    arms = json.loads(Path(__file__).with_name('arms.json').read_text())
+    return {name: {**arms.get(arm.get('like'), {}), **arm} for name, arm in arms.items()}
 
+
+ARMS = _read_arms()
+"""
+By UR type, what UR publishes; an arm `like` another differs in what it gives itself.
+
+`cycle`: control period of the robot and its driver [s].
 `lengths`: a2, a3, d1, d4, d5, d6 [m]. `speeds`, `torques`: of joint 1-2, 3, 4-6 [deg/s, N m].
 `payload` [kg]. `links`: of links 1 to 6 `mass` [kg], `centre` [m] and `inertia`, see
-`link_inertias`: xx, yy, zz, xy, xz, yz about the centre [kg m2].
+`link_inertias`: xx, yy, zz, xy, xz, yz about the centre [kg m2]. `assumed`: what UR has not
+published of this type.
 
 """
 UR_TYPES = tuple(ARMS)
@@ -101,14 +105,14 @@ class Model:
                 object.__setattr__(self, key, frozen)
 
     @property
-    def is_e_series(self) -> bool:
-        """Whether the robot is of the e-Series; ur3, ur5 and ur10 are of the CB3 series."""
-        return self.name in UR_TYPES and self.name.endswith('e')
-
-    @property
     def cycle(self) -> float:
         """Control period of the robot and its driver [s]."""
-        return E_SERIES_CYCLE if self.is_e_series else CYCLE
+        return float(ARMS.get(self.name, {}).get('cycle', CYCLE))
+
+    @property
+    def assumed(self) -> str:
+        """What is assumed of the arm because UR has not published it; empty if nothing is."""
+        return str(ARMS.get(self.name, {}).get('assumed', ''))
 
     @cached_property
     def lengths(self) -> tuple[float, float, float, float, float, float]:

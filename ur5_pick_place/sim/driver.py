@@ -84,7 +84,7 @@ class DriverSettings(Settings):
         True, 'the program runs from the start; false: the pendant waits for Play'
     )
     polyscope_x: bool = setting(
-        False, 'the dashboard is that of PolyScope X, which only an e-Series robot can have'
+        False, 'the dashboard is that of PolyScope X, which a CB3 robot cannot have'
     )
     gripper_action_type: str = setting(
         GRIPPER_COMMAND,
@@ -117,7 +117,7 @@ class Driver:
         arm, period = load_arm(ur_type), world.cycle
         if settings.polyscope_x and arm.polyscope == '3':
             raise InvalidInput(
-                f'polyscope_x = true: a {ur_type} has PolyScope 3; choose an e-Series'
+                f'polyscope_x = true: a {ur_type} has PolyScope 3; choose a type that is not CB3'
             )
         self.world, self.period = world, period
         self.joint_names: Sequence[str] = tuple(settings.tf_prefix + name for name in JOINT_NAMES)

@@ -52,6 +52,7 @@ _LONG = Layout(
     (0.35, 0.80),
     (0.45, 0.62),
 )
+_NOT_NEAR = _USUAL._replace(radius=(0.35, 0.70), ahead=(0.44, 0.60))
 
 LAYOUTS: Mapping[str, Layout] = {
     'ur3': _SHORT,
@@ -59,8 +60,15 @@ LAYOUTS: Mapping[str, Layout] = {
     'ur10': _LONG,
     'ur3e': _SHORT,
     'ur5e': _USUAL,
+    'ur7e': _USUAL,
     'ur10e': _LONG,
-    # It has the wrist of the larger arm, which at a nearer spot hits the folded forearm.
-    'ur16e': _USUAL._replace(radius=(0.35, 0.70), ahead=(0.44, 0.60)),
+    'ur12e': _LONG,
+    # These have the wrist of a larger arm, which at a nearer spot hits the folded forearm.
+    'ur16e': _NOT_NEAR,
+    'ur18': _NOT_NEAR,
+    'ur8long': _LONG,
+    'ur15': _LONG,
+    'ur20': _LONG,
+    'ur30': _LONG,
 }
 """By robot type."""

@@ -181,3 +181,17 @@ def test_a_calibration_of_another_type_than_ur_type_is_refused_by_every_node(tmp
     assert load_cell(own).model.calibration == 'calib_1234'
     with pytest.raises(InvalidInput, match=f'{path}. belongs to a ur5, but ur_type = ur10e: add'):
         load_cell(RobotSettings(ur_type='ur10e', kinematics_params_file=path))
+
+
+def test_a_calibration_of_the_lengths_that_two_types_share_is_of_either(tmp_path):
+    links = {
+        **SHIPPED,
+        'shoulder': (0, 0, 0.1625, 0, 0, 0),
+        'wrist_1': (-0.3922, 0, 0.1333, 0, 0, 0),
+        'wrist_2': (0, -0.0997, 0, 1.570796327, 0, 0),
+        'wrist_3': (0, 0.0996, 0, *SHIPPED['wrist_3'][3:]),
+    }
+    path = str(write(tmp_path / 'my_ur7e.yaml', links))
+    for name in ('ur5e', 'ur7e'):
+        model = load_cell(RobotSettings(ur_type=name, kinematics_params_file=path)).model
+        assert (model.name, model.calibration) == (name, 'calib_1234')

@@ -69,7 +69,8 @@ def test_a_prefix_marks_every_frame_but_world(rng):
 def test_series_payload_and_torques_are_those_of_our_tables(ur_type):
     arm, model = load_arm(ur_type), load_model(ur_type)
     assert (arm.cycle, arm.payload) == (model.cycle, rated_payload(ur_type))
-    assert (arm.polyscope != '3') == model.is_e_series
+    assert (arm.polyscope == '3') == (ur_type in ('ur3', 'ur5', 'ur10'))
+    assert arm.cycle == (0.008 if arm.polyscope == '3' else 0.002)
     assert [link.torque for link in arm.links] == model.effort_max.tolist()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arm and its surroundings, from parameters that all nodes share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -102,7 +102,9 @@ def load_arm(ur_type: str, kinematics_params_file: str) -> Model:
     """
     if not kinematics_params_file:
         return load_model(ur_type)
-    model = load_model(Path(kinematics_params_file))
+    model, nominal = load_model(Path(kinematics_params_file)), load_model(ur_type)
+    if load_model(model.name).lengths == nominal.lengths:  # a ur7e has those of a ur5e
+        model = replace(nominal, mounts=model.mounts, calibration=model.calibration)
     if model.name != ur_type:
         raise InvalidInput(
             f'kinematics_params_file = {kinematics_params_file!r} belongs to a {model.name}, but '
@@ -147,8 +149,13 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
     )
 
 
-def warn_of_gaps(node: Node, unset_parameters: str, **checks: bool) -> None:
-    """Log a warning for parameters that must be set and for checks that are switched off."""
+def warn_of_gaps(node: Node, model: Model, unset_parameters: str, **checks: bool) -> None:
+    """Log a warning for what is assumed, parameters that must be set, and checks that are off."""
+    if model.assumed:
+        node.get_logger().warning(
+            f'{model.name}: {model.assumed} are assumed: compare them with the manual of your '
+            'robot before it moves; if they are lower there, lower max_velocity'
+        )
     if unset_parameters:
         node.get_logger().warning(f'the arm will not be moved: {unset_parameters}')
     if off := [name for name, is_on in checks.items() if not is_on]:

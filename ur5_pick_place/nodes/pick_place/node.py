@@ -78,7 +78,7 @@ class PickPlace(SerialNode):
         keep = max((p.max_age for p in self._places.values() if p.from_frame), default=0.0)
         self._cell = cell = make_cell(self, robot, settings.stamps, keep)
         checks = {'check_modes': health.check_modes, 'confirm_pins': grip.confirm_pins}
-        warn_of_gaps(self, cell.unset_parameters, **checks)
+        warn_of_gaps(self, cell.model, cell.unset_parameters, **checks)
         self._port = TaskPort(
             cell, health, grip, self._on_tick, self._on_planner_death, self._has_job
         )

@@ -106,7 +106,7 @@ class TrajectoryPlanner(SerialNode):
         self._settings = settings = declare_all(self, PlannerSettings)
         self.cell = cell = make_cell(self, settings.robot, settings.stamps)
         health = settings.health
-        warn_of_gaps(self, cell.unset_parameters, check_modes=health.check_modes)
+        warn_of_gaps(self, cell.model, cell.unset_parameters, check_modes=health.check_modes)
         self._planner = MotionPlanner(
             cell.model, settings.motion, cell.scene, Dynamics(cell.model, [cell.tool_load])
         )

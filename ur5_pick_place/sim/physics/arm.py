@@ -14,7 +14,7 @@ Universal_Robots_ROS2_Description, urdf/ur_macro.xacro, for the fixed frames.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -93,6 +93,8 @@ class Arm:
 def load_arm(ur_type: str) -> Arm:
     """Return the arm of one of `ARM_TYPES`."""
     figures = yaml.safe_load((_ARMS / f'{ur_type}.yaml').read_text())
+    if 'like' in figures:
+        return replace(load_arm(figures['like']), payload=figures['payload'])
     base, *links = (_link(name, entry) for name, entry in figures.pop('links').items())
     return Arm(base=base, links=tuple(links), **figures)
 
