@@ -107,7 +107,11 @@ def test_the_spots_of_a_ur5_are_too_far_for_a_ur3() -> None:
     ('ur_type', 'method'),
     [
         ('ur3e', 'ik'),
+        ('ur20', 'ik'),
         pytest.param('ur16e', 'ik', marks=pytest.mark.drill),
+        pytest.param('ur18', 'ik', marks=pytest.mark.drill),
+        pytest.param('ur8long', 'ik', marks=pytest.mark.drill),
+        pytest.param('ur15', 'resolved_rate', marks=pytest.mark.drill),
         pytest.param('ur5e', 'resolved_rate', marks=pytest.mark.drill),
     ],
 )
