@@ -25,51 +25,7 @@ from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryContr
 
 PERIOD = 0.008
 FAST = make_planner(FAST_LIMITS)
-REST = (0.0,) * 6
 SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
-
-
-class Controller:
-    """A controller whose arm lags behind by 0.1 rad, to show where a trajectory begins."""
-
-    def __init__(self, splices: bool) -> None:
-        self.controller = TrajectoryController(JOINT_NAMES, PERIOD, splices)
-        self.controller.activate(np.zeros(6))
-        self.now, self.output = 100.0, np.zeros(6)
-        self.run(0.1)
-
-    def follow_line(self, speed: float) -> None:
-        """Move all joints evenly for 2 s, with a waypoint every 0.1 s."""
-        points = [
-            Waypoint(round(0.1 * k, 1), (speed * 0.1 * k,) * 6, (speed if k < 20 else 0.0,) * 6)
-            for k in range(21)
-        ]
-        self.controller.follow(TrajectoryCommand(JOINT_NAMES, points), self.now)
-
-    def run(self, seconds: float) -> float:
-        """Return the last command to the first joint."""
-        for _ in range(round(seconds / PERIOD)):
-            self.now = round(self.now + PERIOD, 9)
-            late = np.maximum(self.output - 0.1, 0.0)
-            self.output = self.controller.update(self.now, late, np.zeros(6), 1.0)
-        return float(self.output[0])
-
-
-@pytest.mark.parametrize('splices', [False, True])
-def test_a_hold_and_a_cancel_stop_the_command_at_once(splices):
-    cell = Controller(splices)
-    cell.follow_line(0.5)
-    cell.run(0.5)
-    cell.controller.follow(TrajectoryCommand(JOINT_NAMES, [Waypoint(0.0, (0.2,) * 6)]), cell.now)
-    assert cell.run(PERIOD) == 0.2 and cell.run(0.5) == 0.2
-
-    point = Waypoint(1.0, (1.0,) * 6, REST, REST)
-    goal = cell.controller.start_goal(TrajectoryCommand(JOINT_NAMES, [point]), cell.now)
-    moving = cell.run(0.5)
-    cell.controller.cancel(goal)
-    stopped = cell.run(2 * PERIOD)
-    assert stopped == pytest.approx(moving - 0.1, abs=0.03), 'the measured joints'
-    assert cell.run(0.5) == stopped
 
 
 def ready_cell(**overrides: object) -> InProcessCell:

@@ -14,7 +14,7 @@ from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.faults import FAULTS, LATENCY, LOSS
 from ur5_pick_place.sim.link import Channel
 from ur5_pick_place.sim.physics.world import World
-from ur5_pick_place.sim.robot import RobotMode, SafetyMode
+from ur5_pick_place.sim.robot import SafetyMode
 
 
 @pytest.fixture
@@ -74,20 +74,6 @@ def test_a_stop_freezes_the_goal_and_nothing_moves_until_it_is_cleared_and_playe
     assert goal.outcome.status == 'succeeded'
 
 
-def test_an_emergency_stop_takes_the_power_of_arm_and_tool(cell):
-    answer(cell.driver, cell.driver.io.set_io(1, 16, 1.0))
-    cell.run(0.05)
-    cell.inject('emergency_stop')
-    cell.run(0.05)
-    robot = cell.driver.robot
-    assert robot.mode is RobotMode.POWER_OFF and robot.tool_voltage == 0
-    assert not cell.driver.io.pins.digital_out[16] and not cell.arm.closed
-    assert not cell.driver.dashboard.act('power_on').success
-    cell.clear('emergency_stop')
-    assert robot.mode is RobotMode.POWER_OFF
-    assert cell.driver.dashboard.act('power_on').success
-
-
 def test_of_several_stops_the_gravest_shows_and_each_holds_the_arm(cell):
     robot = cell.driver.robot
     for name, mode in (('safeguard_stop', 5), ('protective_stop', 3), ('emergency_stop', 7)):
@@ -98,33 +84,6 @@ def test_of_several_stops_the_gravest_shows_and_each_holds_the_arm(cell):
         assert not cell.driver.dashboard.act('play').success
         cell.clear(name)
         assert robot.safety == left
-
-
-def test_a_stopped_program_aborts_the_goal_and_rejects_others_until_it_runs_again(cell):
-    goal = cell.moving()
-    cell.inject('program_stopped')
-    assert cell.stands()
-    assert (goal.outcome.status, goal.outcome.code) == ('aborted', -1)
-    assert not cell.driver.robot.program_running
-    with pytest.raises(InvalidInput, match='not running'):
-        move(cell.driver, THERE)
-    cell.clear('program_stopped')
-    assert cell.stands()
-    assert cell.driver.robot.program_running
-    goal = move(cell.driver, THERE)
-    cell.run(1.5)
-    assert goal.outcome.status == 'succeeded'
-
-
-def test_a_slider_at_zero_is_a_wait(cell):
-    goal = cell.moving()
-    cell.inject('speed_slider_zero')
-    assert cell.stands(10.0)
-    assert goal.outcome is None and cell.driver.robot.scaling == 0.0
-    assert cell.driver.robot.safe and cell.driver.robot.moves
-    cell.clear('speed_slider_zero')
-    cell.run(3.0)
-    assert goal.outcome.status == 'succeeded' and cell.driver.robot.scaling == 1.0
 
 
 def test_a_slider_that_someone_has_pushed_meanwhile_is_left_alone(cell):

@@ -39,18 +39,6 @@ def test_velocity_and_acceleration_are_those_of_the_motion_behind_the_setpoints(
     np.testing.assert_allclose(qdd[settled], (0.3 * w**2 * np.cos(w * t))[settled], atol=1.5)
 
 
-@pytest.mark.parametrize('lag', [0.001, 0.03, 0.2])
-def test_on_a_ramp_the_reference_trails_by_the_lag(lag: float) -> None:
-    speed = 0.5
-    times = np.arange(1, 501) * CYCLE
-    reference = LaggedReference(lag, CYCLE, STEPS)
-    q, qd, qdd = run(reference, np.repeat(speed * times[:, None], 6, axis=1))
-    start_of_last = times[-2]
-    np.testing.assert_allclose(q[-STEPS], speed * (start_of_last - lag), atol=1e-9)
-    np.testing.assert_allclose(qd[-STEPS:], speed, atol=1e-9)
-    np.testing.assert_allclose(qdd[-STEPS:], 0.0, atol=1e-6)
-
-
 def test_the_lag_is_the_low_pass_it_claims_to_be(rng: np.random.Generator) -> None:
     """The exact steps agree with numerical integration of x'' = w^2 (u - x) - 2 w x'."""
     lag, setpoints = 0.03, 0.1 * rng.standard_normal((12, 6)).cumsum(axis=0)

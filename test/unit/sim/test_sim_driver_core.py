@@ -11,7 +11,6 @@ from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.controllers.controller_manager import IO_AND_STATUS, PASSTHROUGH, SCALED
 from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.io_controller import IoController
-from ur5_pick_place.sim.physics.world import World
 from ur5_pick_place.sim.robot import Robot, RobotMode, SafetyMode
 
 # -- pins ---------------------------------------------------------------------------------------
@@ -160,10 +159,6 @@ def test_a_robot_stops_at_a_contact_also_while_the_pc_stands_still(arm, controll
     assert driver.robot.safety is SafetyMode.PROTECTIVE_STOP
 
 
-def test_a_cb3_has_no_sensor_to_zero(driver):
-    assert answer(driver, driver.io.zero_ftsensor())[0] is False
-
-
 @pytest.mark.parametrize('has_sensor', [True, False])
 def test_a_sensor_of_force_is_zeroed_where_there_is_one(has_sensor):
     io = IoController(Robot(), has_force_sensor=has_sensor)
@@ -180,16 +175,6 @@ def test_a_sensor_of_force_is_zeroed_where_there_is_one(has_sensor):
 def test_the_slider_goes_from_one_to_a_hundred_percent(driver, fraction):
     assert answer(driver, driver.io.set_speed_slider(fraction))[0] is False
     assert driver.robot.scaling == 1.0
-
-
-def test_half_speed_takes_twice_as_long(driver, arm):
-    answer(driver, driver.io.set_speed_slider(0.5))
-    run(driver, 0.05)
-    goal, start = move(driver, HERE + 0.5), driver.time
-    while goal.outcome is None:
-        driver.cycle()
-    assert goal.outcome.status == 'succeeded'
-    assert driver.time - start == pytest.approx(2.0, abs=0.05)
 
 
 def test_a_paused_program_freezes_the_goal_and_resumes_on_a_ramp(driver, arm):
@@ -278,20 +263,3 @@ def test_power_off_drops_the_tool_and_the_way_back_is_on_brakes_program(driver):
 )
 def test_a_raw_request_is_answered_in_the_servers_words(driver, line, words):
     assert driver.dashboard.raw_request(line) == words
-
-
-# -- with real physics --------------------------------------------------------------------------
-
-
-def test_the_simulated_arm_reaches_its_goal_and_trails_by_the_servo_lag():
-    driver = Driver(World())
-    run(driver, 0.1)
-    target = driver.q + [0.8, 0.0, 0.0, 0.0, 0.0, 0.0]
-    goal = move(driver, target, duration=2.0)
-    run(driver, 1.0)
-    tracking = driver.trajectory[SCALED].tracking
-    # At mid-way of the quintic the joint runs at 15/8 of its mean speed.
-    assert tracking.error[0] == pytest.approx(15 / 8 * 0.8 / 2.0 * 0.03, rel=0.35)
-    run(driver, 2.0)
-    assert goal.outcome.status == 'succeeded'
-    assert driver.q == pytest.approx(target, abs=1e-3)

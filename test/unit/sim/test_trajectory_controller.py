@@ -137,15 +137,6 @@ def test_the_first_segment_starts_at_the_measured_state():
     assert abs(cell.history[-1].reference.qd).min() > 0.5
 
 
-def test_the_command_is_one_cycle_ahead_of_the_reference():
-    cell = Cell()
-    cell.send(point(1.0))
-    cell.run(0.4)
-    for earlier, later in zip(cell.history[6:], cell.history[7:], strict=False):
-        # `output` of the earlier cycle is what the later one wants to see.
-        assert earlier.output == pytest.approx(later.reference.q, abs=1e-9)
-
-
 def test_scaling_zero_freezes_the_goal_and_it_goes_on_afterwards():
     cell = Cell()
     goal = cell.send(rest(0.8))

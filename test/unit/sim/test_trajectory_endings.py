@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How the trajectory controller ends goals, as UR's does: tolerances, cancels, preemption."""
 
-import numpy as np
 import pytest
 from trailing_arm import CYCLE, HERE, OFF_PATH, REACHED, THERE, Cell, command, point, rest
 
@@ -171,19 +170,3 @@ def test_a_topic_trajectory_that_cannot_be_followed_ends_in_a_hold():
     cell.stuck = False
     cell.run(1.0)
     assert cell.q == pytest.approx(HERE)
-
-
-def test_overlapping_messages_that_extend_one_reference_are_followed_smoothly():
-    """Streams as our closed loops send them: every 40 ms the next 200 ms, ending at rest."""
-    cell = Cell(lag=0.03)
-    start, speed = cell.now, 0.5
-    while cell.now - start < 2.0:
-        t = np.arange(1, 6) * 0.04
-        ahead = HERE[0] + speed * (cell.now - start + t)
-        points = [
-            point(ti, HERE + (a - HERE[0]), velocities=np.full(6, speed if ti < 0.19 else 0.0))
-            for ti, a in zip(t, ahead, strict=True)
-        ]
-        cell.controller.follow(command(*points), cell.now)
-        cell.run(0.04)
-    assert cell.q[0] - HERE[0] == pytest.approx(speed * 2.0, rel=0.05)
