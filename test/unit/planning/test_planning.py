@@ -32,8 +32,7 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.limits import MotionSettings, Scaling, tcp_and_elbow_speed
-from ur5_pick_place.planning.paths.moves import PathSegment
+from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
@@ -95,13 +94,6 @@ def test_of_all_joint_goals_of_a_pose_the_one_reached_soonest_comes_first(settin
         assert duration(first) < 1.1 * min(map(duration, others[:10]))
 
 
-def test_tiny_joint_motions_pass_the_gate(planner, rng):
-    """They were refused with a jerk of 187.5."""
-    for way in (1e-9, 3e-9, 1e-8, 5e-8, 2e-7, 1e-6, 1e-5):
-        goal = PICK + way * rng.uniform(-1.0, 1.0, 6)
-        assert planner.ptp(PICK, goal).trajectory.duration < 0.05
-
-
 def test_motions_of_a_calibrated_arm_keep_the_speed_limit_of_its_own_tool(rng):
     """By differences of its own frames; the nominal axes are off by up to a percent."""
     model = calibrated_arm('ur5', rng)
@@ -123,78 +115,6 @@ def test_motions_of_a_calibrated_arm_keep_the_speed_limit_of_its_own_tool(rng):
         assert [report.tcp_speed, report.elbow_speed] == pytest.approx(used, rel=1e-3)
 
 
-def test_random_lines_are_straight_keep_their_branch_and_every_limit(planner, rng):
-    planned = 0
-    for _ in range(40):
-        start = tool_down(*rng.uniform([0.25, -0.5, 0.05], [0.65, 0.5, 0.3]), rng.uniform(-3, 3))
-        goal = tool_down(*rng.uniform([0.25, -0.5, 0.05], [0.65, 0.5, 0.3]), rng.uniform(-3, 3))
-        try:
-            q = ptp_to_pose(planner, HOME, start, branch='left-up-up').trajectory.q[-1]
-            trajectory = planner.lin(q, [goal]).trajectory
-        except (GateRefusal, IncompletePath, NoSolution):
-            continue
-        planned += 1
-        samples = trajectory.sample(np.linspace(0, trajectory.duration, 300))[0]
-        p = forward(MODEL, samples)[:, :3, 3]
-        way = (goal - start)[:3, 3]
-        away = np.cross(p - start[:3, 3], way / np.linalg.norm(way))
-        assert np.linalg.norm(away, axis=1).max() < 5e-5
-        np.testing.assert_allclose(forward(MODEL, trajectory.q[-1]), goal, atol=1e-9)
-        assert set(classify(MODEL, samples)) == {BRANCHES.index('left-up-up')}
-        used = excess(trajectory, planner)
-        assert max(used[0], used[1], used[3]) <= 1.001
-        assert used[2] <= 1.001
-    assert planned >= 25
-
-
-def test_a_line_out_of_reach_is_refused_with_fraction_pose_and_amount(planner):
-    q = ptp_to_pose(planner, HOME, tool_down(0.6, 0, 0.1, 0)).trajectory.q[-1]
-    with pytest.raises(IncompletePath, match=r'at pose \d+ of \d+.*left-up-up ends') as refusal:
-        planner.lin(q, [tool_down(1.2, 0, 0.1, 0)])
-    assert 0.2 < refusal.value.fraction < 0.6
-
-
-def test_a_line_through_the_shoulder_cylinder_is_refused(planner):
-    q = ptp_to_pose(planner, HOME, tool_down(0.35, 0.02, 0.3, 0)).trajectory.q[-1]
-    with pytest.raises(IncompletePath, match='cylinder|singularity'):
-        planner.lin(q, [tool_down(-0.35, 0.02, 0.3, 0)])
-
-
-def test_random_arcs_are_round_keep_their_branch_and_every_limit(planner, rng):
-    """The centre is taken from the request, distances from forward kinematics."""
-    planned = 0
-    for _ in range(25):
-        centre = rng.uniform([0.35, -0.3, 0.2], [0.5, 0.3, 0.35])
-        radius, begin, angle = rng.uniform(0.03, 0.15), rng.uniform(-3, 3), rng.uniform(0.3, 2.8)
-        tilt = rng.uniform(-0.5, 0.5)  # of the circle's plane about x
-
-        axes = radius * np.array([[1, 0, 0], [0, np.cos(tilt), np.sin(tilt)]])
-        angles = begin + np.array([0, angle / 3, angle])
-        points = centre + np.column_stack([np.cos(angles), np.sin(angles)]) @ axes
-        start, goal = tool_down(*points[0], 0.2), tool_down(*points[2], 0.9)
-        kind = ('interim', 'center')[planned % 2]
-        p = points[1] if kind == 'interim' else centre
-        arc_point = tool_down(*p, 0)[:3, 3]
-        try:
-            q = ptp_to_pose(planner, HOME, start, branch='left-up-up').trajectory.q[-1]
-            arc = PathSegment(goal, arc_point=arc_point, kind=kind)
-            trajectory = planner.chain(q, [arc]).trajectory
-        except (GateRefusal, IncompletePath, NoSolution):
-            continue
-        planned += 1
-        samples = trajectory.sample(np.linspace(0, trajectory.duration, 300))[0]
-        from_centre = forward(MODEL, samples)[:, :3, 3] - tool_down(*centre, 0)[:3, 3]
-        assert np.abs(np.linalg.norm(from_centre, axis=1) - radius).max() < 5e-5
-        normal = np.diag([-1, -1, 1]) @ [0, -np.sin(tilt), np.cos(tilt)]
-        assert np.abs(from_centre @ normal).max() < 5e-5
-        np.testing.assert_allclose(forward(MODEL, trajectory.q[-1]), goal, atol=1e-9)
-        assert set(classify(MODEL, samples)) == {BRANCHES.index('left-up-up')}
-        used = excess(trajectory, planner)
-        assert max(used[0], used[1], used[3]) <= 1.001
-        assert used[2] <= 1.001
-    assert planned >= 15
-
-
 def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):
     q = ptp_to_pose(planner, HOME, tool_down(0.5, 0, 0.05, 0)).trajectory.q[-1]
     with pytest.raises(BlockedPath, match=r'to \d\d %: with the tool at .* table') as refusal:
@@ -213,12 +133,6 @@ def test_a_branch_is_kept_on_request_and_an_unknown_one_refused(planner):
     assert BRANCHES[int(classify(MODEL, motion.q[-1]))] == 'left-down-up'
     with pytest.raises(InvalidInput, match="'upside-down' is unknown: must be one of left"):
         ptp_to_pose(planner, HOME, goal, branch='upside-down')
-
-
-@pytest.mark.parametrize('pace', [(-0.1, 0), (0, 1.5), (float('nan'), 0), (0, 0, -1)])
-def test_a_scaling_out_of_range_is_refused(pace):
-    with pytest.raises(InvalidInput, match='must'):
-        Scaling(*pace)
 
 
 def test_a_load_that_cannot_be_held_is_refused_with_joint_and_torque():
@@ -248,14 +162,6 @@ def test_a_stretched_motion_has_the_times_of_messages_and_stays_smooth(planner):
         assert slower.duration == pytest.approx(factor * motion.duration, abs=1e-9)
         np.testing.assert_array_equal(slower.q[-1], motion.q[-1])
         assert (np.abs(slower.jerk_peaks()[1]) <= 1.05 * planner.limits.qddd).all()
-
-
-def test_scalings_slow_a_motion_down(planner):
-    goal = PICK + [1.0, 0, 0, 0, 0, 0]
-    full = planner.ptp(PICK, goal).trajectory
-    slow = planner.ptp(PICK, goal, Scaling(0.1, 0.1)).trajectory
-    assert slow.duration > 5 * full.duration
-    assert np.abs(slow.qd).max() <= 0.1 * np.pi + 1e-9
 
 
 class TestGate:

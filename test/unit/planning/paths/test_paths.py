@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
-from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse, load_model
+from ur5_pick_place.kinematics import classify, forward, inverse, load_model
 from ur5_pick_place.planning.paths.curves import (
     BlendedCurve,
     Line,
@@ -256,54 +256,3 @@ def test_derivatives_of_a_joint_path_are_those_of_its_joints(rng):
     for order in range(3):
         numeric = (path.sample(x + h)[order] - path.sample(x - h)[order]) / (2 * h)
         np.testing.assert_allclose(path.sample(x)[order + 1], numeric, rtol=1e-4, atol=1e-4)
-
-
-def test_a_line_starting_at_a_stretched_elbow_gives_a_smooth_path():
-    """Along the line the elbow starts like the root of the way; along the path it must not."""
-    q = np.array([0, -1.2, 0, -np.pi / 2, -np.pi / 2, 0])
-    goal = forward(MODEL, q)
-    goal[2, 3] -= 0.2
-    path = follow(MODEL, Line(forward(MODEL, q), goal), q)
-    _, slope, curvature, _ = path.sample(np.linspace(0, 1, 500))
-    assert np.abs(slope).max() < 3 * np.abs(np.ptp(path.q, axis=0)).max()
-    assert np.abs(curvature).max() < 20
-
-
-def test_a_line_close_beside_the_wrist_singularity_is_followed():
-    """1.5 mrad beside it: the wrist turns half a revolution within millimetres."""
-    q = np.array([0.2, -1.5, 1.7, -1.2, -0.07, 0.3])
-    goal = forward(MODEL, q + [0, 0, 0, 0, 0.37, 0])
-    path = follow(MODEL, Line(forward(MODEL, q), goal), q)
-    assert np.abs(np.sin(path.q[:, 4])).min() < 2e-3
-    assert np.ptp(path.q[:, 5]) > 2.5
-    assert np.abs(np.diff(path.q, axis=0)).max() < 2 * JOINT_STEP
-
-
-def test_a_line_across_the_wrist_singularity_is_refused_where_it_is():
-    """With the tool axis level, level lines cross the singularity and do not pass beside it."""
-    T = forward(MODEL, [0.2, -1.5, 1.7, -1.2, 0.0, 0.3])
-    before, after = T.copy(), T.copy()
-    before[:3, 3] += [0.05, -0.05, 0]
-    after[:3, 3] -= [0.0333, -0.0333, 0]
-    rows, _ = inverse(MODEL, before, q6=0.3)
-    message = 'wrist_3_joint would turn 180 deg at once: .* singularity of branch left-up-up'
-    with pytest.raises(IncompletePath, match=message) as refusal:
-        follow(MODEL, Line(before, after), rows[BRANCHES.index('left-up-up')])
-    assert refusal.value.fraction == pytest.approx(0.6, abs=0.01)
-
-
-def test_of_two_causes_the_first_on_the_path_is_told():
-    """A sideways line out of reach; with joint 1 near the end of its range that comes first."""
-    q = np.array([0.0, -1.2, 1.5, -1.8, -np.pi / 2, 0.0])
-    goal = forward(MODEL, q)
-    goal[:2, 3] += 1.2 * np.array([-goal[1, 3], goal[0, 3]]) / np.linalg.norm(goal[:2, 3])
-    line = Line(forward(MODEL, q), goal)
-    with pytest.raises(IncompletePath, match='too far') as out_of_reach:
-        follow(MODEL, line, q)
-    q[0] += 2 * np.pi - 0.3
-    turned = np.array([[np.cos(0.3), np.sin(0.3), 0], [-np.sin(0.3), np.cos(0.3), 0], [0, 0, 1]])
-    start, goal = forward(MODEL, q), goal.copy()
-    goal[:3] = turned @ goal[:3]
-    with pytest.raises(IncompletePath, match='shoulder_pan_joint = .* its range') as refusal:
-        follow(MODEL, Line(start, goal), q)
-    assert refusal.value.fraction < out_of_reach.value.fraction - 0.1
