@@ -21,7 +21,7 @@ from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
 from ur5_pick_place.planning.paths.follow import JointPath, follow
 from ur5_pick_place.planning.scene.scene import Box, Part, Tool
-from ur5_pick_place.task.cycle.file import Stage, load_cycle
+from ur5_pick_place.task.cycle.file import Stage
 from ur5_pick_place.task.cycle.pattern import PatternSettings, others, poses_by_cycle
 from ur5_pick_place.task.cycle.steps import Transfer
 from ur5_pick_place.task.job import Carry, Job
@@ -432,12 +432,6 @@ def test_a_cycle_that_cannot_be_is_refused_with_place_and_reason(
         cycle_planner.plan(poses, HOME)
 
 
-def test_a_changed_pose_changes_the_fingerprint(cycle_planner):
-    moved = {**POSES, 'target': taught(0.35, 0.251, 1.0)}
-    assert cycle_planner.fingerprint(POSES) == cycle_planner.fingerprint(dict(POSES))
-    assert cycle_planner.fingerprint(POSES) != cycle_planner.fingerprint(moved)
-
-
 def test_places_taught_with_another_payload_are_planned_as_they_are(cycle_planner):
     heavier = {
         name: replace(pose, provenance=replace(ORIGIN, payload=1.5))
@@ -463,33 +457,3 @@ def test_the_way_home_lifts_first_where_the_direct_way_is_barred(cycle_planner):
 def test_the_way_home_from_home_is_no_motion(cycle_planner):
     (motion,) = cycle_planner.motions_home(POSES, HOME, is_carrying=False)
     assert motion.trajectory.duration == 0.0
-
-
-@pytest.mark.parametrize(
-    ('text', 'message'),
-    [
-        ('stages: []', 'a list of 1 to 100'),
-        ('stages: [{name: a}]', r"stages\[0\] lacks the key 'do'"),
-        ('stages: [{name: a, do: lin, to: 3}]', 'to = 3: must be text; put it in quotes$'),
-        ('stages: [{name: off, do: open}]', 'name = False: must be text; put it in quotes, as'),
-        ('places: [home, on]\nstages: []', r'places\[1\] = True: must be text; put it in quotes'),
-        ('places: {home: , no: }\nstages: []', r'places\[1\] = False: must be text; put it in'),
-        (
-            f'places: {{{900 * "w"}: }}\nstages: [{{name: a, do: open}}]',
-            '^.{,500}: must be a name of at most',
-        ),
-        ('stages: [{name: a, do: lin, to: home, blend: x}]', "blend = 'x': must be a finite"),
-        ('stages: [{name: a, do: lin, to: home, blend: -1}]', 'blend = -1 m: must lie in 0'),
-    ],
-)
-def test_a_malformed_cycle_file_is_refused_with_stage_and_key(tmp_path, text, message):
-    path = tmp_path / 'cycle.yaml'
-    path.write_text(text)
-    with pytest.raises(InvalidInput, match=message):
-        load_cycle(path)
-
-
-def test_a_cycle_may_hold_other_stages(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    path.write_text('stages: [{name: go, do: ptp, to: home}, {name: shut, do: close}]')
-    assert load_cycle(path) == (Stage('go', 'ptp', 'home'), Stage('shut', 'close'))
