@@ -126,25 +126,6 @@ def test_a_pallet_is_filled_cell_by_cell_as_parts_come_on_the_belt():
     assert [level for pin, level in cell.switched if pin == 1] == [True, False] * 2
 
 
-def test_nobody_at_the_button_ends_the_run_by_name_and_the_gripper_keeps_the_part(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    text = (CONFIG / 'cycle_hand_over.yaml').read_text()
-    path.write_text(text.replace('timeout: 60', 'timeout: 1.5'))
-    cell = CellOf(path)
-    cell.cell.run()
-    cell.cell.until(lambda: not cell.cell.is_busy, 60.0, 'the stop')
-    assert cell.cell.stop_reason == (
-        "stage 'button': input 0 was not on within timeout = 1.5 s: check what switches it and "
-        'its wiring, or increase the timeout'
-    )
-    begun, ended = (
-        next(e['time'] for e in cell.cell.events if e['event'] == kind and e['stage'] == 'button')
-        for kind in ('stage', 'stopped')
-    )
-    assert 1.5 <= ended - begun < 1.6
-    assert cell.cell.holds_part
-
-
 def test_a_place_read_from_a_frame_has_no_spot():
     assert set(layout(load_cycle(CONFIG / 'cycle_tag.yaml'))) == {'target'}
 

@@ -127,17 +127,6 @@ def test_at_any_slider_the_arm_arrives_in_scaled_time_on_its_line(cell, line, sl
     assert off_line(cell, line) < off
 
 
-def test_a_slider_that_changes_on_the_way_changes_nothing_but_time(cell, line):
-    cell.send(line)
-    for slider in (1.0, 0.1, 0.7, 0.02, 1.0):
-        cell.driver.robot.slider = slider
-        assert cell.run(0.2 * line.duration) is None
-    assert not cell.has_arrived
-    assert cell.run(10.0) is None
-    assert cell.has_arrived
-    assert off_line(cell, line) < OFF_LINE
-
-
 def test_a_pause_of_ten_seconds_is_a_wait_and_then_the_line_goes_on(cell, line):
     cell.send(line)
     assert cell.run(0.4 * line.duration) is None

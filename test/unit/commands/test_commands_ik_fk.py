@@ -153,18 +153,6 @@ def test_fk_prints_the_pose_the_branch_and_what_is_wrong(
     assert 'limits        all joints within limits' in text and 'collision     free' in text
 
 
-def test_fk_of_the_tcp_is_fk_of_the_tool_and_the_tcp(capsys: pytest.CaptureFixture[str]) -> None:
-    joints = ['10', '-80', '100', '-110', '-70', '20', '--json']
-    poses = []
-    for tip in ([], ['--tip', 'tcp', '--scene', SCENE]):
-        assert fk.main([*joints, *tip]) == 0
-        poses.append(json.loads(capsys.readouterr().out))
-    T_tool = forward(UR5, DEG * np.array([float(j) for j in joints[:6]]))
-    tcp = np.diag([-1.0, -1.0, 1.0]) @ (T_tool @ [0, 0, 0.145, 1])[:3]
-    assert np.allclose(poses[1]['xyz'], tcp, atol=1e-12)
-    assert poses[0]['quat_xyzw'] == poses[1]['quat_xyzw']
-
-
 @pytest.mark.parametrize(
     ('command', 'argv', 'message'),
     [

@@ -188,10 +188,3 @@ def test_preset_lag_and_spots_are_passed_on_and_every_move_ends_at_rest(monkeypa
 def test_what_the_cell_cannot_do_is_refused_before_anything_runs(given, words, capsys):
     assert compare.main(given) == 2
     assert words in capsys.readouterr().err
-
-
-@pytest.mark.parametrize('spot', ['1 2', '1 2 x', '1 2 nan'])
-def test_a_malformed_spot_is_refused(spot, capsys):
-    with pytest.raises(SystemExit):
-        compare.main(['--start', spot])
-    assert 'argument --start' in capsys.readouterr().err

@@ -49,15 +49,6 @@ def test_publishing_twice_in_a_second_keeps_both_and_links_the_last(tmp_path: Pa
     assert [p.name for p in folders[0].iterdir()] == ['result.json']
 
 
-def test_remains_of_a_killed_demo_are_cleared_away(tmp_path: Path) -> None:
-    remains = tmp_path / 'out' / '.2026-01-01T00-00-00Z.unfinished'
-    remains.mkdir(parents=True)
-    (remains / 'cell.png').write_bytes(b'half')
-    (tmp_path / 'result.json').write_text('{}')
-    demo_report.publish(tmp_path, tmp_path / 'out')
-    assert not remains.exists()
-
-
 def test_an_interrupted_publishing_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

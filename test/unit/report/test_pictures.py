@@ -23,7 +23,6 @@ from ur5_pick_place.demo.pictures import (
     draw_cycle,
     joints_figure,
 )
-from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.report.motion import RecordedJoints
 
 
@@ -132,21 +131,14 @@ print('drawn' if cell else 'not drawn', w.time)
     assert os.listdir(tmp_path) == ['joints.png']
 
 
-def test_the_joint_plot_has_units_a_legend_and_the_error(tmp_path: Path) -> None:
+def test_the_joint_plot_has_the_error_where_there_is_a_reference() -> None:
     t = np.linspace(0.0, 2.0, 101)
     planned = np.outer(np.sin(t), np.arange(1.0, 7.0))
     measured = planned + np.radians(0.5)
     planned[40:60] = np.nan
     figure = joints_figure(RecordedJoints(t, measured, measured, planned))
     *joints, error = figure.axes
-    titles = [name.removesuffix('_joint').replace('_', ' ') for name in JOINT_NAMES]
-    assert [axes.get_title() for axes in joints] == titles
-    assert {axes.get_xlabel() for axes in figure.axes} == {'simulated time [s]'}
-    assert {axes.get_ylabel() for axes in joints} == {'position [deg]'}
-    assert error.get_ylabel() == 'error [deg]'
-    legend = joints[0].get_legend()
-    assert legend is not None
-    assert [text.get_text() for text in legend.get_texts()] == ['planned', 'measured']
+    assert len(joints) == 6
     for line in error.get_lines():
         np.testing.assert_allclose(line.get_ydata()[:39], 0.5)
         assert np.isnan(line.get_ydata()[40:60]).all()

@@ -240,7 +240,7 @@ def test_topics_of_other_types_are_not_taken_for_the_arms(tmp_path: Path, capsys
     ]
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, others=others)
     ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
-    assert run['outcome']
+    assert (run['outcome'], run['reason']) == ('stopped', 'part <b>lost')
 
 
 # -- folders -------------------------------------------------------------------------------------
