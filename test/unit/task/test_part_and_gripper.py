@@ -377,6 +377,15 @@ def test_a_cycle_does_not_start_with_a_part_in_the_hand(cycle_planner):
     assert robot.commands == []
 
 
+def test_without_a_part_input_the_event_says_unverified(cycle_planner):
+    events = []
+    run = make_run(cycle_planner, GripperSettings(grip_feedback='none'), events)
+    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
+    Robot(is_part_there=False).do(job)
+    assert job.error == ''
+    assert ('grasp_unverified', {}) in events
+
+
 def test_two_outputs_are_never_on_together():
     settings = GripperSettings(close_pin=16, open_pin=17)
     robot = Robot(outputs={16: False, 17: True})
