@@ -247,6 +247,13 @@ def test_one_pose_and_the_nominal_arm_say_how_far_they_differ(
     assert np.allclose(radians, np.linalg.norm(log_se3(delta)[3:]))
 
 
+def test_out_of_reach_is_out_of_reach(calibrated: tuple[Path, dict]) -> None:
+    m = load_model(calibrated[0])
+    T = forward(m, np.ones(6))
+    T[0, 3] = 2.0
+    assert not inverse(m, T)[1].any()
+
+
 def test_the_shipped_file_is_the_nominal_arm(tmp_path: Path) -> None:
     """Its ten digits of pi/2 must not make a calibrated arm of it."""
     m = load_model(write(tmp_path / 'default_kinematics.yaml', SHIPPED))

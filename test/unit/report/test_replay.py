@@ -66,6 +66,18 @@ def replay(path: Path) -> subprocess.Popen:
     )  # fmt: skip
 
 
+@pytest.mark.drill
+def test_a_topic_that_ros_has_no_name_for_is_left_out_with_a_line(
+    viewer: Viewer, tmp_path: Path
+) -> None:
+    nameless = [('/my cell/joint_states', JointState(), BEGIN)]
+    write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS, others=nameless)
+    process = replay(tmp_path)
+    said, errors = process.communicate(timeout=60.0)
+    assert 'Traceback' not in errors
+    assert "'/my cell/joint_states' is not replayed" in errors and 'replayed 41' in said
+
+
 def test_a_topic_whose_type_cannot_be_published_is_left_out_with_a_line() -> None:
     types = ['std_msgs/msg/__doc__', '.x/msg/Foo', 'os/msg/Foo', 'std_msgs/msg/Foo', 'x', 'a\nb']
     topics = {f'/a{i}/joint_states': kind for i, kind in enumerate(types)}
@@ -176,3 +188,15 @@ def test_beside_another_source_of_joints_nothing_is_published(
     assert 'not replayed' in said and 'joint_states' in said and len(said.splitlines()) == 1
     viewer.look()
     assert not heard
+
+
+@pytest.mark.parametrize('domain', ['abc', '300', '-1'])
+def test_a_domain_that_is_none_is_refused_in_one_line_before_dds_begins(
+    domain: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS)
+    monkeypatch.setenv('ROS_DOMAIN_ID', domain)
+    monkeypatch.setattr(rclpy, 'init', lambda **_: pytest.fail('DDS would end the process'))
+    assert report.main([str(tmp_path), '--replay']) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f'report: ROS_DOMAIN_ID = {domain!r}: must be a whole number')
