@@ -10,7 +10,7 @@ from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.task.cycle.pattern import PatternSettings
+from ur5_pick_place.task.cycle.pattern import PatternProgress, PatternSettings
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Carry, RunMotion, SetOutput, SetPayload
 from ur5_pick_place.task.machine import Machine
@@ -262,3 +262,17 @@ def test_a_pattern_goes_on_after_a_stop_with_the_cell_that_comes_next(cycle_plan
     assert machine.plan is None, 'the pallet is full: the next plan begins with the first cell'
     assert 'were done' not in run_on()
     assert count('placed') == 6
+
+
+def test_a_position_that_was_filled_counts_although_another_part_is_held_at_the_stop():
+    """A cycle with two transfers: the first part lies in the pattern, the second sticks."""
+    progress = PatternProgress()
+    progress.begin()
+    progress.release(1)
+    progress.settle(is_held=False)
+    progress.release(1)
+    progress.settle(is_held=True)
+    assert progress.done == 1
+    progress.release(2)
+    progress.settle(is_held=True)
+    assert progress.done == 1
