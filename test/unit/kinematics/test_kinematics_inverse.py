@@ -9,6 +9,8 @@ the elbow can reach with it.
 
 """
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,11 @@ def assert_rows_right(
     assert not (apart < 1e-8).any()
 
 
+def own_rows(m: Model, joints: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Return the rows (n, 6) of solutions (n, 8, 6) on the branches of joints (n, 6)."""
+    return np.take_along_axis(q, classify(m, joints)[:, None, None], axis=1)[:, 0]
+
+
 def with_shoulder_at(rng: np.random.Generator, n: int, x1: float) -> np.ndarray:
     """Joints whose frame 5 lies x1 [m] from axis 1 in the arm's plane; 0 is singular."""
     q = random_joints(rng, 8 * n)
@@ -104,8 +111,7 @@ def test_a_hundred_thousand_random_poses_are_all_solved(rng: np.random.Generator
     T = forward(UR5, joints)
     q, ok = inverse(UR5, T)
     assert_rows_right(UR5, T, q, ok)
-    row = np.take_along_axis(q, classify(UR5, joints)[:, None, None], axis=1)[:, 0]
-    assert turned_apart(row, joints).max() < 1e-6
+    assert turned_apart(own_rows(UR5, joints, q), joints).max() < 1e-6
     shares = [float(np.mean(ok.sum(axis=1) == n)) for n in (2, 4, 6, 8)]
     assert np.abs(np.array(shares) - [0.029, 0.151, 0.053, 0.768]).max() < 0.01
 
@@ -134,8 +140,7 @@ def test_tables_with_other_signs_are_solved_too(
     T = forward(m, joints)
     q, ok = inverse(m, T, joints[:, 5])
     assert_rows_right(m, T, q, ok)
-    row = np.take_along_axis(q, classify(m, joints)[:, None, None], axis=1)[:, 0]
-    assert turned_apart(row, joints).max() < 1e-6
+    assert turned_apart(own_rows(m, joints, q), joints).max() < 1e-6
     _, ok = inverse(m, T, 0.0)
     assert ok.any(axis=1).all()
 
@@ -164,8 +169,7 @@ def test_at_a_wrist_singularity_the_wish_is_kept_or_the_nearest_taken(
     T = forward(UR5, joints)
     q, ok = inverse(UR5, T, joints[:, 5])
     assert_rows_right(UR5, T, q, ok)
-    row = np.take_along_axis(q, classify(UR5, joints)[:, None, None], axis=1)[:, 0]
-    assert turned_apart(row, joints).max() < 1e-5, 'the wish of the joints themselves is kept'
+    assert turned_apart(own_rows(UR5, joints, q), joints).max() < 1e-5, 'the wish is kept'
     q, ok = inverse(UR5, T, 0.0)
     assert_rows_right(UR5, T, q, ok)
     assert ok.any(axis=1).all(), 'fixing q6 at 0 would lose 2 to 4 percent of these'
@@ -240,30 +244,29 @@ def test_no_nearer_choice_at_a_wrist_singularity_would_have_reached(
     assert moved > 5
 
 
-@pytest.mark.parametrize('q3', [0.0, np.pi, -np.pi, 1e-12, 1e-6, -1e-6, 1e-4, np.pi - 1e-6])
-def test_a_stretched_or_folded_elbow_is_solved(q3: float, rng: np.random.Generator) -> None:
-    joints = random_joints(rng, 1_000)
+def with_elbow_at(rng: np.random.Generator, n: int, q3: float) -> np.ndarray:
+    joints = random_joints(rng, n)
     joints[:, 2] = q3
-    T = forward(UR5, joints)
-    q, ok = inverse(UR5, T)
-    assert_rows_right(UR5, T, q, ok)
-    row = np.take_along_axis(q, classify(UR5, joints)[:, None, None], axis=1)[:, 0]
-    apart = turned_apart(row, joints)
-    # A second singularity at random is as near as 1e-3, where digits are fewer.
-    assert np.mean(apart < 1e-5) > 0.995
-    assert apart.max() < 1e-3
+    return joints
 
 
-@pytest.mark.parametrize('x1', [0.0, 1e-12, 1e-9, 1e-7, 1e-6, -1e-6, 1e-4])
-def test_on_and_beside_the_shoulder_cylinder_is_solved(
-    x1: float, rng: np.random.Generator
+@pytest.mark.parametrize(
+    ('joints_with', 'value'),
+    [
+        *((with_elbow_at, q3) for q3 in (0.0, np.pi, -np.pi, 1e-12, 1e-6, -1e-6, 1e-4)),
+        (with_elbow_at, np.pi - 1e-6),
+        *((with_shoulder_at, x1) for x1 in (0.0, 1e-12, 1e-9, 1e-7, 1e-6, -1e-6, 1e-4)),
+    ],
+)
+def test_a_stretched_or_folded_elbow_and_the_shoulder_cylinder_are_solved(
+    joints_with: Callable[..., np.ndarray], value: float, rng: np.random.Generator
 ) -> None:
-    joints = with_shoulder_at(rng, 1_000, x1)
+    joints = joints_with(rng, 1_000, value)
     T = forward(UR5, joints)
     q, ok = inverse(UR5, T)
     assert_rows_right(UR5, T, q, ok)
-    row = np.take_along_axis(q, classify(UR5, joints)[:, None, None], axis=1)[:, 0]
-    apart = turned_apart(row, joints)
+    apart = turned_apart(own_rows(UR5, joints, q), joints)
+    # A second singularity at random is as near as 1e-3, where digits are fewer.
     assert np.mean(apart < 1e-5) > 0.995
     assert apart.max() < 1e-3
 
@@ -274,8 +277,7 @@ def test_round_angles_are_solved(step: int, rng: np.random.Generator) -> None:
     T = forward(UR5, joints)
     q, ok = inverse(UR5, T, joints[:, 5])
     assert_rows_right(UR5, T, q, ok)
-    row = np.take_along_axis(q, classify(UR5, joints)[:, None, None], axis=1)[:, 0]
-    assert turned_apart(row, joints).max() < 1e-6
+    assert turned_apart(own_rows(UR5, joints, q), joints).max() < 1e-6
 
 
 @pytest.mark.parametrize('name', UR_TYPES)

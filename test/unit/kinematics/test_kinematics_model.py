@@ -48,7 +48,6 @@ LAB_RUNS = [
             -1.5707963267948966,
             1.3435890463096323,
         ),
-        (0.304596194, -0.254596194, 0.25),
     ),
     (
         (0.20, 0.40, 0.05, 45),
@@ -60,7 +59,6 @@ LAB_RUNS = [
             -1.5707963267948966,
             1.086619951921048,
         ),
-        (0.354596194, 0.254596194, 0.05),
     ),
 ]
 
@@ -168,10 +166,8 @@ def test_an_unknown_robot_is_refused_with_the_known_ones() -> None:
         load_model({'a': [0] * 6})
 
 
-@pytest.mark.parametrize(('command', 'printed', 'reported'), LAB_RUNS)
-def test_the_lab_exercise_gives_its_printed_joints(
-    command: tuple, printed: tuple, reported: tuple
-) -> None:
+@pytest.mark.parametrize(('command', 'printed'), LAB_RUNS)
+def test_the_lab_exercise_gives_its_printed_joints(command: tuple, printed: tuple) -> None:
     x, y, z, yaw = command
     m = load_model('ur3_lab')
     T_world_grip = make_transform(matrix_from_rpy([0, 0, np.deg2rad(yaw)]), (x, y, z))
