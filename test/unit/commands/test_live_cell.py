@@ -77,13 +77,6 @@ def test_a_second_cell_on_the_same_domain_says_so(monkeypatch, capsys) -> None:
     assert f'another cell runs on ROS_DOMAIN_ID {domain}' in text
 
 
-def test_damaged_places_are_named(monkeypatch, capsys, tmp_path) -> None:
-    file = tmp_path / '.ros/ur5_pick_place/poses_sim.yaml'
-    file.parent.mkdir(parents=True)
-    file.write_text('format: 1\nposes: [\n...\n')
-    assert str(file) in refusal(monkeypatch, capsys, '--port', '0')
-
-
 @pytest.mark.parametrize(
     ('words', 'domain', 'name'),
     [

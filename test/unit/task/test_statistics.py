@@ -108,14 +108,6 @@ def test_what_is_saved_is_what_is_loaded(tmp_path, rng):
     assert Statistics(load_statistics(path)).recent == Tally()
 
 
-def test_a_link_to_the_file_stays_a_link(tmp_path):
-    link, file = tmp_path / 'statistics.json', tmp_path / 'shared' / 'of_the_cell.json'
-    link.symlink_to(file)
-    for stops in (1, 2):
-        save_statistics(link, Tally(stops={'lost': stops}))
-        assert link.is_symlink() and load_statistics(file).stops == {'lost': stops}
-
-
 def test_a_spoilt_file_is_refused_and_nothing_else_is_raised(tmp_path, rng):
     path = tmp_path / 'statistics.json'
     statistics = Statistics()
