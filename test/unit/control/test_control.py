@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import ruckig
+from motion_planners import FAST, MODEL
 
 from ur5_pick_place.control.braking import path_from
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
@@ -25,14 +26,7 @@ from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Scene, Tool
 from ur5_pick_place.planning.timing.ptp import concatenate, time_ptp
 
-MODEL = load_model('ur5')
-MOTION = MotionSettings(
-    max_acceleration=10.0,
-    max_jerk=100.0,
-    max_speed=1.0,
-    velocity_scaling=1.0,
-    acceleration_scaling=1.0,
-)
+MOTION = replace(FAST, max_speed=1.0)
 LIMITS = motion_limits(MODEL, MOTION)
 TRAJECTORY = time_ptp(
     HOME, HOME + [1.0, 0.3, -0.3, 0.5, 0.0, 2.0], LIMITS, lambda q, qd: np.zeros(1)
