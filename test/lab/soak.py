@@ -135,7 +135,7 @@ def soak(
     """
     open_work = partial(_open_work, open_cell, overrides or {})
     ur_type = (overrides or {}).get('ur_type', 'ur5')
-    return run_cases(open_work, draw(cycles, seed, faults, ur_type), _lost, workers)
+    return run_cases(open_work, draw(cycles, seed, faults, ur_type), lost, workers)
 
 
 def draw(
@@ -166,7 +166,7 @@ def _run_cycle(reusable: ReusableCell, drawn: DrawnCycle) -> CycleReport:
         cell.teach(drawn.start, drawn.target)
     except Ur5PickPlaceError as why:
         reusable.close()
-        return _lost(drawn, str(why))
+        return lost(drawn, str(why))
     figures = cell.figures()
     case = Case(cell, drawn.fault, drawn.start, drawn.target, drawn.delay)
     outcome = _outcome(case, drawn.fault)
@@ -191,7 +191,7 @@ def _run_cycle(reusable: ReusableCell, drawn: DrawnCycle) -> CycleReport:
     )
 
 
-def _lost(drawn: DrawnCycle, why: str) -> CycleReport:
+def lost(drawn: DrawnCycle, why: str) -> CycleReport:
     return CycleReport(drawn.number, drawn.fault, 'lost', '', 0.0, 0.0, 0.0, {}, 0.0, why, '')
 
 

@@ -20,7 +20,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_the_work(main, tmp_pa
 
 def test_a_soak_that_is_interrupted_keeps_its_cycles(tmp_path, monkeypatch, capsys):
     def interrupted(*_):
-        yield soak._lost(soak.draw(1, 1, ())[0], 'of no importance')
+        yield soak.lost(soak.draw(1, 1, ())[0], 'of no importance')
         raise KeyboardInterrupt
 
     monkeypatch.setattr('lab.soak.soak', interrupted)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from closed_loop_cell import PLANNER as LOOP_PLANNER
 from loop_bench import Bench
 from motion_planners import FAST, PICK, make_planner
 from stop_cell import Cell
@@ -81,7 +82,7 @@ def test_a_motion_that_was_fast_only_before_goes_on():
     assert cell.ends == [DONE] and len(cell.port.sent) == 1
 
 
-def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too():
+def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too(monkeypatch):
     cell = cell_at_rest()
     motion, check = PLANNER.ptp(PICK, THERE).trajectory, PLANNER.check
 
@@ -90,11 +91,8 @@ def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too():
         cell.status.safety_mode = SAFETY_REDUCED
         return report
 
-    PLANNER.check = check_and_change
-    try:
-        send(cell, motion)
-    finally:
-        del PLANNER.check
+    monkeypatch.setattr(PLANNER, 'check', check_and_change)
+    send(cell, motion)
     cell.run(0.016)
     assert len(cell.port.sent) == 2, 'the motion that brakes'
     cell.port.accept(cell.port.sent[-1].begin)
@@ -114,18 +112,15 @@ def test_a_refusal_in_reduced_mode_names_reduced_speed():
     assert cell.state == 'moving'
 
 
-def test_a_closed_loop_that_is_too_fast_is_stopped_and_not_latched():
+def test_a_closed_loop_that_is_too_fast_is_stopped_and_not_latched(monkeypatch):
     bench = Bench()
     bench.run(1.0)
     assert not bench.ends
-    settings = bench.executor._planner.settings
-    bench.executor._planner.settings = replace(settings, reduced_speed=0.01)
-    try:
-        bench.status.safety_mode = SAFETY_REDUCED
-        bench.executor.watch()
-        bench.run(1.5)
-    finally:
-        bench.executor._planner.settings = settings
+    slow = replace(LOOP_PLANNER.settings, reduced_speed=0.01)
+    monkeypatch.setattr(LOOP_PLANNER, 'settings', slow)
+    bench.status.safety_mode = SAFETY_REDUCED
+    bench.executor.watch()
+    bench.run(1.5)
     (outcome,) = bench.ends
     reason = outcome.reason
     assert 'limit 0.010 m/s in this mode (reduced_speed)' in reason
