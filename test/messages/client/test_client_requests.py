@@ -179,19 +179,6 @@ def test_joints_of_other_devices_and_malformed_ones_are_not_the_arms():
     assert np.array_equal(received.joints()[0], HOME)
 
 
-def test_an_arm_is_at_rest_once_it_has_not_moved_for_a_while():
-    received = ReceivedMessages()
-    received.on_joints(joints(HOME))
-    assert not received.is_at_rest()
-    end = time.monotonic() + 0.4
-    while time.monotonic() < end:
-        received.on_joints(joints(HOME + 1e-4))
-        time.sleep(0.02)
-    assert received.is_at_rest()
-    received.on_joints(joints(HOME + 0.01))
-    assert not received.is_at_rest()
-
-
 def test_silence_of_a_moving_arm_is_no_rest():
     received = ReceivedMessages()
     for i in range(10):

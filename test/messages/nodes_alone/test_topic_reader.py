@@ -12,18 +12,17 @@ import rclpy
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from rclpy.serialization import deserialize_message, serialize_message
+from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, String
-from talk import Talk
+from talk import ByHand, Talk
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.nodes.driver import driver_link, joint_listener
 from ur5_pick_place.nodes.driver.driver_link import DriverLink, LatchedTopic
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
-from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED
@@ -31,20 +30,6 @@ from ur5_pick_place.nodes.ros.qos import LATCHED
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
 NEVER = 1e3  # [s]
-
-
-class ByHand:
-    """A node with a reader whose messages a test hands over."""
-
-    def __init__(self, node) -> None:
-        self.reader, self.get_logger = self, node.get_logger
-        self.get_publishers_info_by_topic = node.get_publishers_info_by_topic
-
-    def subscribe(self, _kind, _topic, take, _qos, _period) -> None:
-        def take_all(*messages, publisher=b'driver') -> None:
-            take([TakenMessage(serialize_message(m), 0, 0, publisher) for m in messages])
-
-        self.take = take_all
 
 
 def joints(q, stamp: float = 0.0, names=NAMES, qd=None) -> JointState:

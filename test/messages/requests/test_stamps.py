@@ -16,6 +16,7 @@ from moveit_msgs.srv import GetPlanningScene, GetPositionFK
 from moveit_requests import UR5, Codes, box_message, line_request, motion_request
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
+from talk import ByHand
 from taught_poses import NOW
 from tf2_msgs.msg import TFMessage
 
@@ -31,7 +32,6 @@ from ur5_pick_place.nodes.messages.conversions import (
     time_to_msg,
 )
 from ur5_pick_place.nodes.pick_place.teaching import Teaching
-from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.trajectory_planner.jogging import CommandReader
 from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 from ur5_pick_place.task.cycle.file import PlaceSettings
@@ -298,19 +298,20 @@ def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str
 
 def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
     frames = cell.node.cell.frames
-    listener = JointListener(cell.node, JOINT_NAMES, lambda _: None, lambda _: None, 10.0)
+    node = ByHand(cell.node)
+    listener = JointListener(node, JOINT_NAMES, lambda _: None, lambda _: None, 10.0)
     listener.record_in(frames.joints)
 
-    def take(before: float, *publishers: bytes) -> None:
+    def take(before: float, publisher: bytes) -> None:
         message = JointState(name=list(JOINT_NAMES), position=MOVED.tolist(), velocity=[0.0] * 6)
         message.header.stamp = cell.stamp(before)
-        data = serialize_message(message)
-        listener._take([TakenMessage(data, 0, 0, publisher) for publisher in publishers])
+        node.take(message, publisher=publisher)
 
     take(-0.01, b'ours')
     at = cell.now + 0.01
     np.testing.assert_allclose(frames.arm_at(at)('wrist_3_link'), forward(UR5, MOVED), atol=1e-9)
-    take(-0.02, b'ours', b'another')
+    take(-0.02, b'ours')
+    take(-0.02, b'another')
     with pytest.raises(UnknownFrame, match='2 publishers send joint_states of this arm'):
         frames.arm_at(at)('wrist_3_link')
 

@@ -11,7 +11,7 @@ from moveit_msgs.msg import (
     PlanningScene,
 )
 from rclpy.serialization import serialize_message
-from scene_clients import ADD, APPEND, MOVE, REMOVE, SPOILT, Book, spoilt, thing, whole
+from scene_clients import ADD, APPEND, MOVE, REMOVE, SPOILT, Arm, Book, spoilt, thing, whole
 from scenes import scene
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 from trajectory_msgs.msg import JointTrajectory
@@ -225,10 +225,10 @@ def test_the_head_of_a_message_that_is_too_large_tells_its_id(book):
 
 
 def test_an_error_that_nobody_foresaw_bars_all_motion_like_a_refusal(book, monkeypatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError('of a library')
 
-    monkeypatch.setattr(book.book, '_T_base_link', fail)
+    monkeypatch.setattr(Arm, 'T_base_frame', fail)
     assert 'ZeroDivisionError: of a library; please report it' in book.object(ADD, 'crate', 1.0)
     assert 'crate' in book.world.refusal
     book.object(REMOVE, '')

@@ -8,7 +8,10 @@ import pytest
 import rclpy
 from fake_manager import Graph
 from geometry_msgs.msg import TransformStamped
+from rclpy.serialization import serialize_message
 from tf2_msgs.msg import TFMessage
+
+from ur5_pick_place.nodes.ros.distro import TakenMessage
 
 
 class Talk(Graph):
@@ -31,6 +34,20 @@ class Talk(Graph):
         """Poll the topics of the node as its process does."""
         failures: list[Exception] = []
         return self.node.reader.running(failures.append)
+
+
+class ByHand:
+    """A node with a reader whose messages a test hands over."""
+
+    def __init__(self, node) -> None:
+        self.reader, self.get_logger = self, node.get_logger
+        self.get_publishers_info_by_topic = node.get_publishers_info_by_topic
+
+    def subscribe(self, _kind, _topic, take, _qos, _period) -> None:
+        def take_all(*messages, publisher=b'driver') -> None:
+            take([TakenMessage(serialize_message(m), 0, 0, publisher) for m in messages])
+
+        self.take = take_all
 
 
 @pytest.fixture
