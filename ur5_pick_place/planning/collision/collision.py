@@ -6,8 +6,9 @@ Between two samples joint j turns by |dq_j|, and no point of a body is farther f
 axis than r_j. So a distance changes by at most L = sum_j |dq_j| r_j over the step, and with the
 values d0 and d1 at the ends it is never below (d0 + d1 - L) / 2. A step is free if both values are
 L / 2 above the required clearance, which needs tests of overlap alone. Any other step is halved,
-until that holds, a contact is found, or L / 2 is below the resolution. Distances are computed for
-the reported contact only.
+until that holds, a contact is found, or L / 2 is below the resolution. Each step of a path counts
+as its longest one, so that all are tested together. Distances are computed for the reported
+contact only.
 
 """
 
@@ -171,14 +172,11 @@ class CollisionModel:
         change = np.abs(q[1:] - q[:-1]) @ self._geometry.pair_levers.T
         largest = change.max(axis=0)
         last = math.ceil(math.log2(max(float(largest.max()) / (2.0 * RESOLUTION), 1.0)))
-        # Steps begin at the level of halving at which they are about as long as the longest ones.
-        ratios = (change / np.maximum(largest, 1e-12)).max(axis=1).tolist()
-        level_of = [int(-math.log2(max(ratio, 2.0**-last))) for ratio in ratios]
-        first, clear, steps = float(len(q)), set[float](), list[tuple[float, float]]()
+        first, clear = float(len(q)), set[float]()
+        steps = [(float(i), i + 1.0) for i in range(len(q) - 1)]
         for level in range(last + 1):
-            steps += [(float(i), i + 1.0) for i, begin in enumerate(level_of) if begin == level]
             if not steps:
-                continue
+                break
             checkpoint()
             extra = np.maximum(largest / 2.0 ** (level + 1) - RESOLUTION, 0.0)
             wide.require(self._margins + extra)
