@@ -22,7 +22,7 @@ IK = Extension(
 
 setup(
     name=NAME,
-    version='0.1.0',
+    version='1.0.0',
     description='Pick and place with a UR5: analytic kinematics, checked motion, the same nodes '
     'on the robot and in simulation.',
     license='Apache-2.0',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The README's picture of the cycle is made from the data."""
+"""The picture of the cycle is made from the data."""
 
 import re
 from pathlib import Path
@@ -11,10 +11,10 @@ REPO = Path(__file__).resolve().parents[3]
 CYCLE = REPO / 'config/cycle.yaml'
 
 
-def test_the_readme_shows_the_cycle_of_the_file(capsys):
+def test_the_page_shows_the_cycle_of_the_file(capsys):
     assert main([str(CYCLE)]) == 0
-    (shown,) = re.findall(r'```mermaid\n(.*?)```', (REPO / 'README.md').read_text(), re.DOTALL)
-    assert shown == capsys.readouterr().out, 'put the output of `cycle_diagram` into the README'
+    (shown,) = re.findall(r'```mermaid\n(.*?)```', (REPO / 'docs/cycle.md').read_text(), re.DOTALL)
+    assert shown == capsys.readouterr().out, 'put the output of `cycle_diagram` into docs/cycle.md'
 
 
 def test_moves_are_rounded_and_those_without_a_stop_marked():
