@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import rclpy
+import viser
 from geometry_msgs.msg import PoseStamped
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
@@ -29,16 +30,17 @@ from visualization_msgs.msg import Marker, MarkerArray
 from ur5_pick_place.client.connection import SIM_DRIVER, TASK
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.client.requests import solutions
-from ur5_pick_place.cockpit.actions import SERVICES
+from ur5_pick_place.cockpit.actions import JOG, SERVICES, why_not
 from ur5_pick_place.cockpit.arm_meshes import meshes_of
+from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys
 from ur5_pick_place.cockpit.link import CellLink, Offers
 from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
-from ur5_pick_place.cockpit.plots import PERIOD
-from ur5_pick_place.cockpit.tabs import Tabs
+from ur5_pick_place.cockpit.plots import PERIOD, Plots
+from ur5_pick_place.cockpit.tabs import FaultsTab, JogTab, SolutionsTab
 from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame, one_line
@@ -123,27 +125,35 @@ class Cockpit(SerialNode):
             self._on_event,
             self._on_drawing,
             lambda line: self._panel.add_line(line, is_bad=True),
-            lambda figures: self._tabs.statistics.take(figures),
+            lambda figures: self._statistics.take(figures),
         )
         part = cell.scene.part
         size = (0.04, 0.04, 0.04) if part is None else tuple(map(float, part.size))
         self._places = PlaceHandles(server, size, self._send_place, self._on_drag)
         self._panel = Panel(server, self._link, own.robot)
-        jog = Jog(
-            self, self._prefix, cell.joint_names,
-            lambda: self._joints.stamp if self._joints else -math.inf,
-        )
-        self._tabs = Tabs(
-            server, self._link, self._panel, self._places, self._view, cell.model, jog,
-            own.robot in ('real', 'ursim'),
-            lambda: collect(self.get_namespace(), lambda: not rclpy.ok()),
-            self._pose_at_rest,
-            scene_file,
-        )
+        self._build_tabs(server.gui, own.robot in ('real', 'ursim'), scene_file)
         add_keys(server)
         for service in SERVICES.values():
             self._link.client(Trigger, f'{TASK}/{service}')
         self._link.client(SetBool, f'{TASK}/freedrive')
+
+    def _build_tabs(self, gui: viser.GuiApi, is_real: bool, scene_file: str) -> None:
+        prefix, names = self._prefix, self._cell.joint_names
+        jog = Jog(self, prefix, names, lambda: self._joints.stamp if self._joints else -math.inf)
+        self._page_tabs = gui.add_tab_group()
+        self._faults: FaultsTab | None = None
+        with self._page_tabs.add_tab('Jog'):
+            self._jog = JogTab(gui, jog, is_real)
+        with self._page_tabs.add_tab('Solutions'):
+            self._solutions = SolutionsTab(gui, self._view)
+        with self._page_tabs.add_tab('Plots'):
+            self._plots = Plots(gui, self._cell.model)
+        with self._page_tabs.add_tab('Checks'):
+            PreflightTab(gui, lambda: collect(self.get_namespace(), lambda: not rclpy.ok()))
+        with self._page_tabs.add_tab('Statistics'):
+            self._statistics = StatisticsTab(gui)
+        with self._page_tabs.add_tab('Touch'):
+            TouchTab(gui, self._pose_at_rest, scene_file)
 
     def _listen_to_cell(self) -> None:
         self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)
@@ -231,7 +241,8 @@ class Cockpit(SerialNode):
     def _refresh(self) -> None:
         state = self._link.state
         self._panel.show(state, self._offers)
-        self._tabs.show(state)
+        missing = '' if self._offers.has_jogging else 'the planner offers no jogging'
+        self._jog.show(why_not(JOG, state) or missing)
         self._view.follow(state)
         if self._world is not None:
             (world, part), self._world = self._world, None
@@ -274,7 +285,11 @@ class Cockpit(SerialNode):
             for name in ('clear_faults', 'feed_part'):
                 self._link.client(Trigger, f'{SIM_DRIVER}/{name}')
         self._places.offer(offers.pose_teachable, offers.movable)
-        self._tabs.offer(offers)
+        if offers.is_simulated and self._faults is None:
+            with self._page_tabs.add_tab('Simulation'):
+                self._faults = FaultsTab(self._server.gui, self._link, self._panel, self._places)
+        if self._faults is not None:
+            self._faults.offer(offers.faults)
         for place in self._places.all:
             self._update_handle(place)
 
@@ -291,9 +306,9 @@ class Cockpit(SerialNode):
         joints = self._joints
         if joints is None:
             return
-        self._tabs.plots.add(joints.stamp, joints.q, joints.qd)
+        self._plots.add(joints.stamp, joints.q, joints.qd)
         if self._server.get_clients():
-            self._tabs.plots.draw()
+            self._plots.draw()
 
     # -- from the page, on its own thread --------------------------------------------------------
 
@@ -322,7 +337,7 @@ class Cockpit(SerialNode):
 
     def _on_solved(self, place: str, reply: Any) -> None:
         found = solutions(reply.solution.joint_state, read(reply.error_code, 'message', ''))
-        self._tabs.show_solutions(place, found, found.missing)
+        self._solutions.show(place, found)
 
 
 def _newest(

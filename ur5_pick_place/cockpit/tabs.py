@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tabs below the buttons; those of jogging and of the simulated cell's faults."""
+"""Tabs of jogging, of the solutions of a pose, and of the simulated cell's faults."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,18 +10,13 @@ import viser
 from std_srvs.srv import SetBool
 
 from ur5_pick_place.client.connection import SIM_DRIVER, Answer
-from ur5_pick_place.client.touch import Where
-from ur5_pick_place.cockpit.actions import JOG, CellState, why_not
-from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
+from ur5_pick_place.client.results import Solutions
 from ur5_pick_place.cockpit.jog import RATE, HoldFilter, Jog
-from ur5_pick_place.cockpit.link import CellLink, Offers
+from ur5_pick_place.cockpit.link import CellLink
 from ur5_pick_place.cockpit.panel import Panel, solutions_html
 from ur5_pick_place.cockpit.places import PlaceHandles
-from ur5_pick_place.cockpit.plots import Plots
 from ur5_pick_place.cockpit.view import BRANCH_COLOURS, CellView
-from ur5_pick_place.kinematics import JOINT_NAMES, Model
-from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.task.preflight import Observed
+from ur5_pick_place.kinematics import JOINT_NAMES
 
 _TWISTS = ('X', 'Y', 'Z', 'Rx', 'Ry', 'Rz')
 _MINUS = '\N{MINUS SIGN}'
@@ -146,72 +141,23 @@ class FaultsTab:
             self._choice.options = ('none', *faults)
 
 
-class Tabs:
-    """
-    All tabs.
+class SolutionsTab:
+    """The solutions of a dragged pose, as text and as ghosts."""
 
-    `collect`: see `PreflightTab`. `where` and `scene_file`: see `TouchTab`.
-
-    """
-
-    def __init__(
-        self,
-        server: viser.ViserServer,
-        link: CellLink,
-        panel: Panel,
-        places: PlaceHandles,
-        view: CellView,
-        model: Model,
-        jog: Jog,
-        is_real: bool,
-        collect: Callable[[], Observed],
-        where: Where,
-        scene_file: str,
-    ) -> None:
-        gui = server.gui
-        self._gui, self._link, self._panel, self._places = gui, link, panel, places
-        self._view, self._has_jogging = view, False
-        self._group = gui.add_tab_group()
-        with self._group.add_tab('Jog'):
-            self._jog = JogTab(gui, jog, is_real)
-        with self._group.add_tab('Solutions'):
-            self._is_shown = gui.add_checkbox('Show ghosts', initial_value=True)
-            self._solutions = gui.add_html(_text('Drag a place: its eight solutions appear here.'))
-        with self._group.add_tab('Plots'):
-            self.plots = Plots(gui, model)
-        with self._group.add_tab('Checks'):
-            PreflightTab(gui, collect)
-        with self._group.add_tab('Statistics'):
-            self.statistics = StatisticsTab(gui)
-        with self._group.add_tab('Touch'):
-            TouchTab(gui, where, scene_file)
-        self._faults: FaultsTab | None = None
+    def __init__(self, gui: viser.GuiApi, view: CellView) -> None:
+        self._view = view
+        self._is_shown = gui.add_checkbox('Show ghosts', initial_value=True)
+        self._text = gui.add_html(_text('Drag a place: its eight solutions appear here.'))
 
         @self._is_shown.on_update
         async def _(_event: Any) -> None:
             if not self._is_shown.value:
                 self._view.show_ghosts({})
 
-    def show(self, state: CellState) -> None:
-        """Show whether the arm can be jogged in a state."""
-        missing = '' if self._has_jogging else 'the planner offers no jogging'
-        self._jog.show(why_not(JOG, state) or missing)
-
-    def offer(self, offers: Offers) -> None:
-        """Show what the nodes offer."""
-        self._has_jogging = offers.has_jogging
-        if offers.is_simulated and self._faults is None:
-            with self._group.add_tab('Simulation'):
-                self._faults = FaultsTab(self._gui, self._link, self._panel, self._places)
-        if self._faults is not None:
-            self._faults.offer(offers.faults)
-
-    def show_solutions(
-        self, place: str, found: dict[str, Array], missing: dict[str, str]
-    ) -> None:
-        """Show the solutions of a dragged pose, and why the others are missing."""
+    def show(self, place: str, found: Solutions) -> None:
+        """Show the solutions of a pose, and why the others are missing."""
         colours = [f'rgb{colour}' for colour in BRANCH_COLOURS]
         rows = list(zip(found, colours, strict=False))
-        self._solutions.content = solutions_html(rows, missing, place)
+        self._text.content = solutions_html(rows, found.missing, place)
         if self._is_shown.value:
             self._view.show_ghosts(found)
