@@ -2,6 +2,7 @@
 """The simulated cell with the real nodes, one process each, over DDS: a `lab.cell.Cell`."""
 
 import contextlib
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -145,7 +146,7 @@ class NodesCell:
         for _ in range(_ROUND_TRIPS):
             self._operator.ask_parameters()
         response_time = (time.perf_counter() - begin) / _ROUND_TRIPS
-        memory = {f'{name} [MB]': mb for name, mb in self._nodes.memory().items()}
+        memory = {f'{name} [MB]': _memory(pid) for name, pid in self._nodes.pids.items()}
         return {**memory, 'response time [ms]': 1e3 * response_time}
 
     def teach(self, start: Spot, target: Spot) -> None:
@@ -258,3 +259,9 @@ def _nodes(
     }
     ur_type, gripper = overrides.get('ur_type', 'ur5'), str(overrides.get('gripper', ''))
     return node_list('sim', config, ur_type=ur_type, gripper=gripper, parameters=own)
+
+
+def _memory(pid: int) -> float:
+    """Return the resident memory of a process [MB]."""
+    pages = int(Path(f'/proc/{pid}/statm').read_text(encoding='ascii').split()[1])
+    return pages * os.sysconf('SC_PAGE_SIZE') / 2**20

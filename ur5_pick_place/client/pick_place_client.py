@@ -167,14 +167,8 @@ class PickPlaceClient:
 
         Parameters
         ----------
-        T : array_like, shape (4, 4)
-            Pose of the TCP in `frame`; give this or `xyz`.
-        xyz : array_like, shape (3,)
-            Point of the TCP in `frame` [m], tool down.
-        yaw_deg : float, optional
-            Angle of the TCP's x axis about z [deg], 0 by default; with `xyz` alone.
-        frame : str, optional
-            `base_link` by default.
+        T, xyz, yaw_deg, frame
+            As for `teach`.
         avoid_collisions : bool
             Whether branches in collision count as missing.
 

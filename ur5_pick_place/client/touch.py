@@ -24,15 +24,7 @@ _RESTART = 'restart the nodes to use it, and teach the places again'
 
 
 class _Touches(ABC):
-    """
-    Touches so far.
-
-    Parameters
-    ----------
-    scene_file : callable
-        Returns the scene file of the nodes.
-
-    """
+    """Touches so far; `scene_file` returns that of the nodes."""
 
     def __init__(self, where: Where, scene_file: Callable[[], str]) -> None:
         self._where, self._scene_file = where, scene_file

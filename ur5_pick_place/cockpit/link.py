@@ -15,7 +15,6 @@ from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
-from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 from visualization_msgs.srv import GetInteractiveMarkers
 
@@ -25,7 +24,6 @@ from ur5_pick_place.client.connection import (
     SIM_DRIVER,
     STATES,
     TASK,
-    Answer,
     Connection,
     Event,
 )
@@ -170,18 +168,9 @@ class CellLink(Connection):
 
     # -- requests; may be called from any thread --------------------------------------------------
 
-    def trigger(self, service: str, on_answer: Answer) -> None:
-        """Call a Trigger service, such as `pick_place/plan`."""
-        self.request(Trigger, service, on_answer)
-
-    def switch(self, service: str, is_on: bool, on_answer: Answer) -> None:
-        """Call a SetBool service."""
-        self.request(SetBool, service, on_answer, data=is_on)
-
     def send_pose(self, topic: str, T_base_link_pose: Array) -> None:
         """Publish a pose (4, 4) in `base_link`."""
-        if topic not in self._poses:
-            self._poses[topic] = self.node.create_publisher(PoseStamped, topic, 10)
+        self.prepare_pose(topic)
         self._poses[topic].publish(self._stamped(T_base_link_pose))
 
     def prepare_pose(self, topic: str) -> None:

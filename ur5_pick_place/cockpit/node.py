@@ -13,6 +13,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -123,7 +124,7 @@ class Cockpit(SerialNode):
             self,
             f'{self._prefix}base_link',
             self._on_event,
-            self._on_drawing,
+            self._drawings.__setitem__,
             lambda line: self._panel.add_line(line, is_bad=True),
             lambda figures: self._statistics.take(figures),
         )
@@ -157,9 +158,8 @@ class Cockpit(SerialNode):
 
     def _listen_to_cell(self) -> None:
         self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)
-        JointListener(
-            self, self._cell.joint_names, self._on_joints, self._on_bad_joints, _FRAME
-        )
+        on_bad = partial(setattr, self, '_bad_joints')
+        JointListener(self, self._cell.joint_names, self._on_joints, on_bad, _FRAME)
         qos = QoSProfile(depth=_QUEUE)
         for kind, topic, take in (
             (PoseStamped, f'{SIM_DRIVER}/part_pose', self._on_part),
@@ -190,9 +190,6 @@ class Cockpit(SerialNode):
         self.get_logger().warning(text, throttle_duration_sec=5.0)
 
     # -- the cell's topics -----------------------------------------------------------------------
-
-    def _on_bad_joints(self, problem: str) -> None:
-        self._bad_joints = problem
 
     def _on_joints(self, joints: Joints) -> None:
         self._joints, self._bad_joints, self._joints_came = joints, '', time.monotonic()
@@ -232,9 +229,6 @@ class Cockpit(SerialNode):
         job = str(event.get('job')) if event['event'] == events.DONE else ''
         if job in _GRIP_AFTER and not self._offers.is_simulated:
             self._view.show_grip(_GRIP_AFTER[job])
-
-    def _on_drawing(self, name: str, drawing: MarkerArray) -> None:
-        self._drawings[name] = drawing
 
     # -- the page --------------------------------------------------------------------------------
 
@@ -290,17 +284,15 @@ class Cockpit(SerialNode):
                 self._faults = FaultsTab(self._server.gui, self._link, self._panel, self._places)
         if self._faults is not None:
             self._faults.offer(offers.faults)
-        for place in self._places.all:
-            self._update_handle(place)
+        self._follow_frames()
 
-    def _update_handle(self, place: str) -> None:
-        """Move a handle to where its place is in TF."""
-        try:
-            # Without waiting: this thread takes the joints too.
-            T_base_place = self._frames.T_base_frame(f'{self._prefix}{place}', waits=False)
-        except UnknownFrame:
-            return
-        self._places.on_frame(place, T_BASE_LINK_BASE @ T_base_place)
+    def _follow_frames(self) -> None:
+        """Move each handle to where its place is in TF."""
+        for place, handle in self._places.all.items():
+            with suppress(UnknownFrame):
+                # Without waiting: this thread takes the joints too.
+                T_base_place = self._frames.T_base_frame(f'{self._prefix}{place}', waits=False)
+                handle.follow(T_BASE_LINK_BASE @ T_base_place)
 
     def _plot(self) -> None:
         joints = self._joints

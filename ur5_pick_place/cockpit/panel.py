@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 import viser
+from std_srvs.srv import SetBool, Trigger
 
 from ur5_pick_place.client.connection import TASK, Answer
 from ur5_pick_place.client.results import run_result
@@ -90,12 +91,13 @@ class Panel:
             self.add_line(f'Stop: {message}; USE THE EMERGENCY STOP', is_bad=True)
 
     def _requester(self, name: str, service: str) -> Callable[[], object]:
-        return lambda: self._link.trigger(service, self._answered(name))
+        return lambda: self._link.request(Trigger, service, self._answered(name))
 
     def _freedrive(self) -> None:
         state = self._link.state
         is_on = state.kind != 'freedrive' and not state.is_stopped
-        self._link.switch(f'{TASK}/freedrive', is_on, self._answered(FREEDRIVE))
+        answered = self._answered(FREEDRIVE)
+        self._link.request(SetBool, f'{TASK}/freedrive', answered, data=is_on)
 
     def _answered(self, name: str) -> Answer:
         """Return what shows a refusal; what was granted shows in the state and in events."""
@@ -166,6 +168,7 @@ class Panel:
             title = self._outcome
         reason = state.reason or advice(state, has_run)
         also = advice(state) if state.reason else ''
+        planner = state.planner.partition(':')[0] or 'not there'
         return (
             f'{self._robot_html(offers)}'
             f'<div class="cockpit-state" style="background:{colour};color:#fff;padding:9px 13px;'
@@ -175,12 +178,8 @@ class Panel:
             f'<div style="font:14px/1.35 system-ui,sans-serif;overflow-wrap:anywhere">'
             f'{escape(reason)}</div>'
             f'<div style="font:13px/1.35 system-ui,sans-serif;opacity:.85">{escape(also)}'
-            f'{"<br>" if also else ""}planner: {escape(self._planner(state))}</div></div>'
+            f'{"<br>" if also else ""}planner: {escape(planner)}</div></div>'
         )
-
-    @staticmethod
-    def _planner(state: CellState) -> str:
-        return state.planner.partition(':')[0] or 'not there'
 
     def _robot_html(self, offers: Offers) -> str:
         is_real = self._robot in ('real', 'ursim')  # whatever else is on the network

@@ -122,7 +122,12 @@ class PlaceHandle:
         self._show_note(f'refused: {short}')
 
     def follow(self, T: Array) -> None:
-        """Show the pose of the TCP (4, 4) that TF has, if no drag and no answer is under way."""
+        """
+        Show the pose of the TCP (4, 4) that TF has, if no drag and no answer is under way.
+
+        Plan may update it without an event.
+
+        """
         if self.is_dragged or self._requested:
             return
         if self._taught is None or np.abs(T - self._taught).max() > _SAME:
@@ -174,11 +179,6 @@ class PlaceHandles:
                 )
         for name, handle in self.all.items():
             handle.update(name in names, name in movable)
-
-    def on_frame(self, name: str, T_base_link_tcp: Array) -> None:
-        """Take a place's frame of TF, which Plan may update without an event."""
-        if handle := self.all.get(name):
-            handle.follow(T_base_link_tcp)
 
     def on_event(self, event: dict[str, Any]) -> None:
         """Take an event `taught` or `refused`."""

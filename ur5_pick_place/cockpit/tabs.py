@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 import viser
-from std_srvs.srv import SetBool
+from std_srvs.srv import SetBool, Trigger
 
 from ur5_pick_place.client.connection import SIM_DRIVER, Answer
 from ur5_pick_place.client.results import Solutions
@@ -117,10 +117,11 @@ class FaultsTab:
         fault = self._choice.value
         if fault not in self._choice.options or fault == 'none':
             return self._panel.add_line('choose a fault first', is_bad=True)
-        return self._link.switch(f'{SIM_DRIVER}/faults/{fault}', is_on, self._shown(fault))
+        name = f'{SIM_DRIVER}/faults/{fault}'
+        return self._link.request(SetBool, name, self._shown(fault), data=is_on)
 
     def _trigger(self, name: str) -> None:
-        self._link.trigger(f'{SIM_DRIVER}/{name}', self._shown(name))
+        self._link.request(Trigger, f'{SIM_DRIVER}/{name}', self._shown(name))
 
     def _put(self) -> None:
         start = self._places.all.get('start')

@@ -254,25 +254,22 @@ class CellView:
 
     def show_ghosts(self, solutions: Mapping[str, Array]) -> None:
         """Draw joints (6,) [rad] by name as thin arms, in place of earlier ones."""
+        scene = self._server.scene
         with self._lock:
-            self._draw_ghosts(solutions)
-
-    def _draw_ghosts(self, solutions: Mapping[str, Array]) -> None:
-        for handle in self._ghosts:
-            handle.remove()
-        self._ghosts = []
-        for (name, q), colour in zip(solutions.items(), BRANCH_COLOURS, strict=False):
-            corners = arm_corners(self._model, q)
-            scene = self._server.scene
-            self._ghosts += [
-                scene.add_line_segments(
-                    f'/ghosts/{name}', np.concatenate(_segments([corners])), colour,
-                    thickness=_GHOST_WIDTH,
-                ),
-                scene.add_label(
-                    f'/ghosts/{name}/name', name, position=corners[5], font_screen_scale=0.8
-                ),
-            ]
+            for handle in self._ghosts:
+                handle.remove()
+            self._ghosts = []
+            for (name, q), colour in zip(solutions.items(), BRANCH_COLOURS, strict=False):
+                corners = arm_corners(self._model, q)
+                lines = np.concatenate(_segments([corners]))
+                self._ghosts += [
+                    scene.add_line_segments(
+                        f'/ghosts/{name}', lines, colour, thickness=_GHOST_WIDTH
+                    ),
+                    scene.add_label(
+                        f'/ghosts/{name}/name', name, position=corners[5], font_screen_scale=0.8
+                    ),
+                ]
 
 
 async def _set_phone_camera(client: viser.ClientHandle) -> None:

@@ -21,12 +21,13 @@ from sensor_msgs.msg import JointState
 
 from ur5_pick_place.client import requests
 from ur5_pick_place.client.link import Link
+from ur5_pick_place.commands.arguments import finite
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut, Ur5PickPlaceError, fixed
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array, log_so3, tool_down
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.ros.process import start_ros
-from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
+from ur5_pick_place.terminal import Parser, check_metres, number_within, quiet_pipe
 
 # [s] wall time:
 _TIMEOUT = 10.0  # for a server or a reply; the planner monitors the motion itself
@@ -136,18 +137,14 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         epilog='Requires the running nodes of a cell. Example: move_to 0.45 -0.2 0.3 30',
     )
     for name, unit in (('X', 'm'), ('Y', 'm'), ('Z', 'm'), ('YAW', 'deg')):
-        parser.add_argument(name.lower(), metavar=name, type=float, help=f'[{unit}]')
+        parser.add_argument(name.lower(), metavar=name, type=finite, help=f'[{unit}]')
     parser.add_argument(
-        '--scaling', type=float, default=0.0, help="fraction of the limits, 0: planner's default"
+        '--scaling',
+        type=number_within(0.0, 1.0),
+        default=0.0,
+        help="fraction of the limits, 0: the planner's default, 1: full speed",
     )
     args = parser.parse_args(argv)
-    for name in ('x', 'y', 'z', 'yaw', 'scaling'):
-        if not math.isfinite(getattr(args, name)):
-            raise InvalidInput(f'{name.upper()} = {getattr(args, name)}: must be a finite number')
-    if not 0.0 <= args.scaling <= 1.0:
-        raise InvalidInput(
-            f"--scaling = {args.scaling}: must be 0 (the planner's default) to 1 (full speed)"
-        )
     check_metres('X Y Z', (args.x, args.y, args.z))
     return args
 

@@ -7,9 +7,7 @@ writes the results to `out/`.
 
 """
 
-import io
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -27,7 +25,7 @@ from ur5_pick_place.demo.outputs import (
     write_events,
     write_result,
 )
-from ur5_pick_place.demo.processes import end_with_parent, working_folder
+from ur5_pick_place.demo.processes import begin_command, working_folder
 from ur5_pick_place.demo.recorded_run import RunFile, arm_of, record_run, scene_path
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.terminal import Ended, quiet_pipe, signals_raised
@@ -39,11 +37,8 @@ if TYPE_CHECKING:
 @quiet_pipe()
 def main() -> None:
     """Run the demo; the exit code is 0 if every cube was placed."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # so that a pipe shows lines at once
+    begin_command()
     logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
-    if 'MAKELEVEL' in os.environ:
-        end_with_parent()  # so that killing `make demo` ends the demo too
     try:
         with signals_raised():
             sys.exit(run(sys.argv[1:]))

@@ -10,7 +10,6 @@ taught yet are taught as the demo's, and so are start and target if they are the
 import argparse
 import contextlib
 import errno
-import io
 import math
 import os
 import re
@@ -24,7 +23,7 @@ from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.demo.configuration import CONFIG, scene_file
 from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
 from ur5_pick_place.demo.options import add_cycle, add_gripper, add_rtf
-from ur5_pick_place.demo.processes import NodeProcesses, end_with_parent, working_folder
+from ur5_pick_place.demo.processes import NodeProcesses, begin_command, working_folder
 from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
@@ -52,11 +51,8 @@ _CHECK_PERIOD = 0.1  # [s] between two looks at the processes
 @quiet_pipe()
 def main() -> None:
     """Run the cell until Ctrl-C."""
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # so that a pipe shows lines at once
     given = _parser().parse_args()
-    if 'MAKELEVEL' in os.environ:
-        end_with_parent()  # so that killing `make cell` ends the cell too
+    begin_command()
     try:
         with signals_raised():
             _run(given)

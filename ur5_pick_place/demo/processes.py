@@ -3,6 +3,7 @@
 
 import contextlib
 import ctypes
+import io
 import os
 import random
 import signal
@@ -142,14 +143,6 @@ class NodeProcesses:
         """Process ids by executable."""
         return {name: process.pid for name, process in self._processes.items()}
 
-    def memory(self) -> dict[str, float]:
-        """Return the resident memory of each node [MB], by executable."""
-        pages = {
-            name: int(Path(f'/proc/{pid}/statm').read_text(encoding='ascii').split()[1])
-            for name, pid in self.pids.items()
-        }
-        return {name: n * os.sysconf('SC_PAGE_SIZE') / 2**20 for name, n in pages.items()}
-
     def check(self) -> None:
         """
         Check that all nodes are running.
@@ -223,9 +216,12 @@ def _find(executable: str) -> str:
     )
 
 
-def end_with_parent() -> None:
-    """Let the kernel end this process (SIGTERM) with its parent, even if that is killed."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def begin_command() -> None:
+    """Let a pipe show each line at once; under `make`, end with it even if that is killed."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    if 'MAKELEVEL' in os.environ:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def how_ended(code: int) -> str:

@@ -4,7 +4,7 @@
 import shutil
 import time
 from collections.abc import Mapping
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -13,20 +13,13 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.physics.hand import OPEN_GAP
 from ur5_pick_place.task import events
 
+if TYPE_CHECKING:
+    from ur5_pick_place.demo.simulated_cell import SimulatedCell
+
 _HEADING = """\
 Stages; times are simulated, counted from the start of the cell.
 stage ends  stage            max joint speed  TCP height  finger gap"""
 _REFRESH = 0.1  # [s] wall time
-
-
-class Arm(Protocol):
-    """What is displayed of the cell; joints as `PickPlaceClient.stamped_joints`."""
-
-    @property
-    def stamped_joints(self) -> tuple[float, Array]: ...
-
-    @property
-    def fingers(self) -> Array: ...
 
 
 class ProgressDisplay:
@@ -46,30 +39,30 @@ class ProgressDisplay:
         self._last: tuple[float, Array] | None = None
         self._top_speed = self._shown = 0.0
 
-    def on_event(self, event: Mapping[str, Any], arm: Arm) -> None:
+    def on_event(self, event: Mapping[str, Any], cell: 'SimulatedCell') -> None:
         """Take an event of the run."""
         if event['event'] not in (events.STAGE, events.DONE, events.STOPPED):
             return
-        self.refresh(arm)
+        self.refresh(cell)
         self.end_stage()
         if event['event'] != events.STAGE:
             return
         if self._last is None:
             print(_HEADING, file=self._stream, flush=True)
         self._stage, self._top_speed = event['stage'], 0.0
-        self.refresh(arm)
+        self.refresh(cell)
 
-    def refresh(self, arm: Arm) -> None:
+    def refresh(self, cell: 'SimulatedCell') -> None:
         """Show the current stage; call this often."""
         if not self._stage:
             return
-        t, q = arm.stamped_joints
+        t, q = cell.stamped_joints
         if self._last and t > self._last[0]:
             speed = np.abs(q - self._last[1]).max() / (t - self._last[0])
             self._top_speed = max(self._top_speed, float(speed))
         self._last = t, q
         height = (forward(self._model, q) @ self._T_tool_tcp)[2, 3]
-        gap = OPEN_GAP - arm.fingers.sum()
+        gap = OPEN_GAP - cell.fingers.sum()
         self._line = (
             f'{t:8.2f} s  {self._stage:<15}  {self._top_speed:9.2f} rad/s  {height:8.3f} m'
             f'  {1e3 * gap:7.1f} mm'

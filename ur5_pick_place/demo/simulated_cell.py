@@ -32,18 +32,10 @@ _IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] tolerance of a cube just pla
 
 class SimulatedCell(PickPlaceClient):
     """
-    The client of a simulated cell.
+    The client of a simulated cell; `watch` as in `PickPlaceClient`.
 
-    `watch`: see `PickPlaceClient`.
-
-    Attributes
-    ----------
-    now : float
-        Simulated time [s].
-    fingers : ndarray, shape (2,)
-        Closing travel of both fingers [m].
-    heard : float
-        When the simulator published last, by `time.monotonic` [s].
+    `now` is the simulated time [s], `heard` when the simulator published last, by
+    `time.monotonic` [s], `fingers` the closing travel of both fingers (2,) [m].
 
     """
 

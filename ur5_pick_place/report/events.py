@@ -20,12 +20,11 @@ from ur5_pick_place.task.events import (
     STOPPED,
     WAITING,
 )
+from ur5_pick_place.task.machine import RUN
 from ur5_pick_place.task.plan_report import COLUMNS
 
 Event = Mapping[str, Any]
 
-RUN = 'run'
-"""The job that runs the cycle."""
 _WORDS = ('event', 'job', 'stage', 'remark', 'reason')
 _REMARKS = (WAITING, GRASP_MISSED, GRASP_UNVERIFIED, PART_LOST, REFUSED, STOPPED)
 

@@ -63,15 +63,12 @@ def page(
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True
     )
-    numeric = _numeric()
     text: str = environment.get_template(_TEMPLATE).render(
         title=f'Pick and place, recorded in {name}',
         about_time=_RECORDED if any('outcome' in run.result for run in runs) else _SIMULATED,
         notes=notes,
         runs=[_section(run.told, run.motion) for run in runs],
-        columns=[
-            {'name': title, 'numeric': i in numeric} for i, (_, title, _) in enumerate(COLUMNS)
-        ],
+        columns=[{'name': title, 'numeric': shape != '{}'} for _, title, shape in COLUMNS],
         pictures=_pictures(folder, runs[0].result['method']),
     )
     return text
@@ -184,34 +181,22 @@ def _plan(rows: Sequence[Mapping[str, Any]]) -> list[list[dict[str, str]]]:
     """Return the cells of the planned motions, with their CSS classes."""
     if not rows:
         return []
-    keys, numeric = [key for key, _, _ in COLUMNS], _numeric()
-    nearest = set(_nearest(rows, keys))
+    nearest = set(_nearest(rows))
     return [
         [
-            {
-                'text': text,
-                'kind': ' '.join(
-                    kind
-                    for kind, holds in (('number', i in numeric), ('nearest', (n, i) in nearest))
-                    if holds
-                ),
-            }
-            for i, text in enumerate(cells(row))
+            {'text': text, 'kind': 'number' * (shape != '{}') + ' nearest' * ((n, key) in nearest)}
+            for text, (key, _, shape) in zip(cells(row), COLUMNS, strict=True)
         ]
         for n, row in enumerate(rows)
     ]
 
 
-def _numeric() -> list[int]:
-    return [i for i, (_, _, shape) in enumerate(COLUMNS) if shape != '{}']
-
-
-def _nearest(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _nearest(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
     """Yield row and column of the values closest to their limits."""
     for names, choose in ((_NEAREST_HIGH, max), (_NEAREST_LOW, min)):
         for name in names:
             values = [row[name] for row in rows]
-            yield values.index(choose(values)), keys.index(name)
+            yield values.index(choose(values)), name
 
 
 # -- pictures ----------------------------------------------------------------------------------

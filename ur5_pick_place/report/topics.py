@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -157,43 +157,38 @@ def _by_count(recording: Recording, suffix: str) -> list[str]:
 
 def joints_of(topics: RobotTopics) -> RecordedJoints:
     """Return measured joints, and the controller's reference where there is one."""
-    rows, references = topics.joint_states, topics.controller_states
-    if not rows:
-        rows, references = references, []
-    rows = _increasing(rows)
-    if not rows:
-        return no_joints()
-    t, q, qd, reference = (np.array(column) for column in list(zip(*rows, strict=True))[1:])
-    if references:
-        there = _increasing(references)
-        times = np.array([row[1] for row in there])
-        after = np.searchsorted(times, t).clip(0, len(times) - 1)
+    joints = _joints(topics.joint_states or topics.controller_states)
+    t = joints.t
+    if topics.joint_states and topics.controller_states:
+        there = _joints(topics.controller_states)
+        after = np.searchsorted(there.t, t).clip(0, there.t.size - 1)
         before = (after - 1).clip(0)
-        nearest = np.where(np.abs(t - times[before]) < np.abs(times[after] - t), before, after)
-        is_there = np.abs(times[nearest] - t) <= _SAME
-        reference[is_there] = np.array([row[4] for row in there])[nearest[is_there]]
-    if not np.isfinite(qd).all() and t.size > 1:
-        qd = np.gradient(q, t, axis=0)
-    return RecordedJoints(t, q, qd, reference)
+        nearest = np.where(np.abs(t - there.t[before]) < np.abs(there.t[after] - t), before, after)
+        is_there = np.abs(there.t[nearest] - t) <= _SAME
+        joints.q_reference[is_there] = there.q_reference[nearest[is_there]]
+    if not np.isfinite(joints.qd).all() and t.size > 1:
+        return replace(joints, qd=np.gradient(joints.q, t, axis=0))
+    return joints
 
 
-def no_joints() -> RecordedJoints:
-    """Return joints without samples."""
-    return RecordedJoints(np.zeros(0), *(np.zeros((0, 6)) for _ in range(3)))
+def _joints(rows: Sequence[Any]) -> RecordedJoints:
+    kept = _increasing(rows)
+    if not kept:
+        return RecordedJoints(np.zeros(0), *(np.zeros((0, 6)) for _ in range(3)))
+    return RecordedJoints(*map(np.array, list(zip(*kept, strict=True))[1:]))
 
 
 def samples_of(topics: RobotTopics, events: Sequence[Event], begin: float) -> Samples:
     """Return what was published from a time on [s]."""
-    joints, parts, fingers = (
+    parts, fingers = (
         _increasing([row for row in rows if row[1] >= begin])
-        for rows in (topics.controller_states, topics.parts, topics.fingers)
+        for rows in (topics.parts, topics.fingers)
     )
-    columns = [np.array(column) for column in list(zip(*joints, strict=True))[1:]]
     numbers = np.full((len(parts), max((len(row[2]) for row in parts), default=0), 7), math.nan)
     for row, (*_, poses) in zip(numbers, parts, strict=True):
         row[: len(poses)] = poses
     return Samples(
-        RecordedJoints(*columns) if joints else no_joints(),
+        _joints([row for row in topics.controller_states if row[1] >= begin]),
         (np.array([row[1] for row in parts]), _poses(numbers)),
         (
             np.array([row[1] for row in fingers]),

@@ -76,7 +76,7 @@ def test_a_place_that_is_read_from_a_frame_follows_it_and_no_drag_moves_it(page)
     places = PlaceHandles(page.server, size, lambda name, _T: sent.append(name), lambda *_: None)
     places.offer(('start',), ())
     T = tool_down(0.4, 0.2, 0.0225, 0.5)
-    places.on_frame('start', T)
+    places.all['start'].follow(T)
     np.testing.assert_allclose(places.all['start'].T_base_link_tcp, T, atol=1e-9)
     handle = {'name': '/places/start', 'owner': ''}
     with browser(page) as socket:
@@ -88,7 +88,7 @@ def test_a_place_that_is_read_from_a_frame_follows_it_and_no_drag_moves_it(page)
     assert not sent
     np.testing.assert_allclose(places.all['start'].T_base_link_tcp, T, atol=1e-9)
     T = tool_down(0.4, -0.2, 0.0225, 0.0)  # Plan may update the frame without an event
-    places.on_frame('start', T)
+    places.all['start'].follow(T)
     np.testing.assert_allclose(places.all['start'].T_base_link_tcp, T, atol=1e-9)
 
 
@@ -100,14 +100,17 @@ def test_the_handles_of_all_places_follow_their_frames_without_a_wait() -> None:
         time.sleep(0.1 * waits)
         return np.eye(4)
 
+    handles = {
+        place: SimpleNamespace(follow=lambda _T, place=place: followed.append(place))
+        for place in 'abcdefghij'
+    }
     page = SimpleNamespace(
         _prefix='',
         _frames=SimpleNamespace(T_base_frame=T_base_frame),
-        _places=SimpleNamespace(on_frame=lambda place, _T: followed.append(place)),
+        _places=SimpleNamespace(all=handles),
     )
     begin = time.monotonic()
-    for place in 'abcdefghij':
-        Cockpit._update_handle(page, place)
+    Cockpit._follow_frames(page)
     assert time.monotonic() - begin < 0.5 and followed == list('abcdefghij')
 
 

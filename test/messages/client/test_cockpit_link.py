@@ -16,6 +16,7 @@ from rclpy.serialization import serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
+from std_srvs.srv import Trigger
 
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.link import CellLink
@@ -153,7 +154,7 @@ def test_a_stop_that_no_node_accepts_is_reported_once_with_both_reasons(node, li
 
 def test_a_request_without_an_answer_is_not_called_refused(node, link, later) -> None:
     heard: list[tuple] = []
-    link.trigger('pick_place/go_home', lambda *answer: heard.append(answer))
+    link.request(Trigger, 'pick_place/go_home', lambda *answer: heard.append(answer))
     later(9.0)
     link.poll_offers()
     assert not heard
