@@ -115,6 +115,23 @@ class FaultOperator(SimulatedCell):
         """
         return len(self._goals) + self._streamed, self._holds, self._switched
 
+    def inject(self, fault: str, is_on: bool = True) -> None:
+        """Inject or clear a fault; `ExecutionError` if the state of the cell does not allow it."""
+        self._ask(SetBool, f'sim_driver/faults/{fault}', data=is_on)
+
+    def clear_faults(self) -> None:
+        """Clear all faults; `ExecutionError` if one stays."""
+        self._ask(Trigger, 'sim_driver/clear_faults')
+
+    def press(self, button: str) -> None:
+        """Call a service of the dashboard; `ExecutionError` if the robot refuses."""
+        self._ask(Trigger, f'dashboard_client/{button}')
+
+    def _ask(self, kind: Any, name: str, **fields: Any) -> None:
+        reply = self._link.call(kind, name, kind.Request(**fields))
+        if not reply.success:
+            raise ExecutionError(f'{name}: {reply.message}')
+
     def start(self, job: str) -> None:
         """Start a job of the task node; `ExecutionError` if it refuses."""
         if reason := self.refusal(job):

@@ -53,7 +53,6 @@ class Offers:
     movable: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()  # of the simulated cell; empty for another
     is_simulated: bool = False
-    has_feeder: bool = False
     has_jogging: bool = False
 
 
@@ -159,7 +158,6 @@ class CellLink(Connection):
             movable=tuple(pose_teachable if (known := self._movable) is None else known),
             faults=self.services(f'{SIM_DRIVER}/faults/'),
             is_simulated='clear_faults' in simulated,
-            has_feeder='feed_part' in simulated,
             has_jogging=bool(node.count_subscribers(f'{PLANNER}/delta_twist_cmds')),
         )
 

@@ -5,13 +5,12 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from geometry_msgs.msg import PoseArray, PoseStamped
 from rclpy.context import Context
 from sensor_msgs.msg import JointState
-from std_srvs.srv import SetBool, Trigger
+from std_srvs.srv import Trigger
 from ur_msgs.srv import SetIO
 
 from ur5_pick_place.client import PickPlaceClient
@@ -119,7 +118,9 @@ class SimulatedCell(PickPlaceClient):
     def feed_part(self) -> None:
         """Have the feeder bring the next cube, and wait for it."""
         count = len(self.T_base_link_parts)
-        self._request_simulator(Trigger, 'sim_driver/feed_part')
+        reply = self._link.call(Trigger, 'sim_driver/feed_part', Trigger.Request())
+        if not reply.success:
+            raise ExecutionError(f'sim_driver/feed_part: {reply.message}')
         self._link.wait(
             lambda: len(self.T_base_link_parts) > count, 'the part to come', _PLACING
         )
@@ -132,23 +133,6 @@ class SimulatedCell(PickPlaceClient):
         """Switch an input of the robot; does not wait."""
         request = SetIO.Request(pin=pin, state=float(level))
         self._link.client(SetIO, 'sim_driver/switch_input').call_async(request)
-
-    def inject(self, fault: str, is_on: bool = True) -> None:
-        """Inject or clear a fault; `ExecutionError` if the state of the cell does not allow it."""
-        self._request_simulator(SetBool, f'sim_driver/faults/{fault}', data=is_on)
-
-    def clear_faults(self) -> None:
-        """Clear all faults; `ExecutionError` if one stays."""
-        self._request_simulator(Trigger, 'sim_driver/clear_faults')
-
-    def press(self, button: str) -> None:
-        """Call a service of the dashboard; `ExecutionError` if the robot refuses."""
-        self._request_simulator(Trigger, f'dashboard_client/{button}')
-
-    def _request_simulator(self, kind: Any, name: str, **fields: Any) -> None:
-        reply = self._link.call(kind, name, kind.Request(**fields))
-        if not reply.success:
-            raise ExecutionError(f'{name}: {reply.message}')
 
     def _on_parts(self, message: PoseArray) -> None:
         self._parts, self.heard = message, time.monotonic()
