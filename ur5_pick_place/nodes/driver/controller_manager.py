@@ -54,10 +54,10 @@ class ControllerManager:
         """Return repeated requests for the list of controllers, given up after a time [s]."""
         return RepeatedCall(self._list, patience)
 
-    async def active(self, reply_time: float = _SWITCH_TIME) -> set[str]:
+    async def active(self) -> set[str]:
         """Return the names of the active controllers; errors as `call_service`."""
         request = ListControllers.Request()
-        listed = await call_service(self._node, self._list, request, reply_time)
+        listed = await call_service(self._node, self._list, request, _SWITCH_TIME)
         return active_names(listed)
 
     async def switch(self, on: Sequence[str], off: Sequence[str]) -> None:

@@ -34,8 +34,6 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 
-_WATCH_PERIOD = 0.02  # [s], steady clock
-_ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
 _SHOWN_GOALS = 10  # that wait for a slow recorder
 _LINK = 0.0005  # [s] from here to the driver
 

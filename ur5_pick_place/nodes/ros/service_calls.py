@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
@@ -21,12 +20,9 @@ REPLY_TIME = 3.0
 _CHECK_PERIOD = 0.02  # [s, steady clock]
 
 
-def steady_timer(
-    node: Node, period: float, callback: Callable[[], Any], group: CallbackGroup | None = None
-) -> Timer:
+def steady_timer(node: Node, period: float, callback: Callable[[], Any]) -> Timer:
     """Return a timer whose period [s] is one of the steady clock."""
-    steady = Clock(clock_type=ClockType.STEADY_TIME)
-    return node.create_timer(period, callback, callback_group=group, clock=steady)
+    return node.create_timer(period, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
 
 async def call_service(

@@ -309,13 +309,13 @@ class Frames:
                 return f'{self._prefix}tool0'
         return ''
 
-    def is_carried(self, frame_id: str, waits: bool = True) -> bool:
-        """Return whether a frame that `T_base_frame` knows moves with a link; `waits` as there."""
-        return bool(self._fresh_carrier(frame_id, waits))
+    def is_carried(self, frame_id: str) -> bool:
+        """Return whether a frame that `T_base_frame` knows moves with a link; may wait for TF."""
+        return bool(self._fresh_carrier(frame_id, waits=True))
 
-    def is_on_tool(self, frame_id: str, waits: bool = True) -> bool:
-        """Return whether a frame that `T_base_frame` knows is fixed to the tool; as there."""
-        carrier = self._fresh_carrier(frame_id, waits)
+    def is_on_tool(self, frame_id: str) -> bool:
+        """Return whether a frame that `T_base_frame` knows is fixed to the tool; never waits."""
+        carrier = self._fresh_carrier(frame_id, waits=False)
         return bool(carrier) and self._moving[carrier][0] == _TIP
 
     def _fresh_carrier(self, frame_id: str, waits: bool) -> str:

@@ -249,7 +249,7 @@ class CommandReader:
             raise InvalidInput('no joint_states yet; is the driver running?')
         model, frame = self._model, message.header.frame_id
         arm = partial(link_pose, model, q)
-        if not self._frames.is_on_tool(frame, waits=False):
+        if not self._frames.is_on_tool(frame):
             T = self._frames.T_base_frame(
                 frame,
                 arm,
