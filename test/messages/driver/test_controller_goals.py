@@ -2,6 +2,7 @@
 """What is switched to stop an arm that moves without a goal, by what is seen of it."""
 
 import time
+from types import SimpleNamespace
 
 import pytest
 from action_msgs.msg import GoalStatus, GoalStatusArray
@@ -27,7 +28,14 @@ class Stops(FakeManager):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, OURS, OTHER)
         self.graph, controllers = graph, ControllerManager(graph.node)
-        self.goals = ControllerGoals(graph.node, controllers, OURS, tuple(JOINT_NAMES))
+        self.goals = ControllerGoals(
+            SimpleNamespace(
+                node=graph.node,
+                robot=SimpleNamespace(controller=OURS),
+                joint_names=tuple(JOINT_NAMES),
+            ),
+            controllers,
+        )
         graph.until(lambda: controllers.is_there)
 
     def stop_other_motion(self, seen: StopProgress, times: int = 1, seconds: float = 0.3) -> None:

@@ -20,7 +20,8 @@ from visualization_msgs.srv import GetInteractiveMarkers
 
 from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
-from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers
+from ur5_pick_place.nodes.pick_place.rviz import TeachMarkers
+from ur5_pick_place.task.cycle.pattern import PATTERNED
 
 TOPIC = 'tested/teach_markers'
 START = make_transform(np.diag([1.0, -1.0, -1.0]), [0.4, -0.1, 0.02])
@@ -71,7 +72,7 @@ def cell(graph):
             taught[name] = pose_to_matrix(message.pose)
         markers.show()
 
-    markers = TeachMarkers(graph.node, 'left_', lambda: taught, teach)
+    markers = TeachMarkers(graph.node, 'left_', lambda: taught, teach, PATTERNED)
     rviz = Rviz(graph, graph.begin('rviz'))
     rviz.heard = heard
     return rviz

@@ -16,6 +16,7 @@ from rclpy.task import Future
 from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.controller_manager import (
     ControllerManager,
     has_mode,
@@ -68,22 +69,12 @@ def check_method(controller: str, method: str) -> None:
 
 
 class ControllerGoals:
-    """
-    Monitors and cancels the goals of all controllers that move the arm.
+    """Monitors and cancels the goals of all controllers that move the arm."""
 
-    `controller`: the one that this package uses. `joint_names`: with the prefix.
-
-    """
-
-    def __init__(
-        self,
-        node: Node,
-        manager: ControllerManager,
-        controller: str,
-        joint_names: tuple[str, ...],
-    ) -> None:
-        self._controller, self._joint_names = controller, joint_names
-        names = dict.fromkeys((controller, *_CONTROLLERS))
+    def __init__(self, cell: Cell, manager: ControllerManager) -> None:
+        node, self._joint_names = cell.node, cell.joint_names
+        self._controller = cell.robot.controller
+        names = dict.fromkeys((self._controller, *_CONTROLLERS))
         actions = [*(f'{name}/follow_joint_trajectory' for name in names), _PRIMITIVES]
         self._controllers = [_OneController(node, action) for action in actions]
         self._manager, self._list = manager, manager.lists(_LIST_TIME)

@@ -15,7 +15,7 @@ from ur_dashboard_msgs.srv import GetProgramState
 from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
-from ur5_pick_place.nodes.driver.speed_scaling import SpeedScaling
+from ur5_pick_place.nodes.driver.speed_scaling import subscribe_to_scaling
 from ur5_pick_place.nodes.ros.diagnostics import Jitter
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.qos import LATCHED, fresh
@@ -135,7 +135,7 @@ class DriverLink:
             return _MOVING_PERIOD if is_moving() else ARM_PERIOD
 
         # The scaling first: after a stall the joints that waited are judged by the present one.
-        SpeedScaling(node, self._on_speed_scaling, period)
+        subscribe_to_scaling(node, self._on_speed_scaling, period)
         self.joint_listener = JointListener(
             node, joint_names, self._on_joint_states, self._on_bad_joints, period
         )

@@ -15,26 +15,19 @@ _LARGEST = 64  # [bytes]; one number takes 12
 _PERCENT = 100.0
 
 
-class SpeedScaling:
-    """
-    Subscribes to the speed scaling.
+def subscribe_to_scaling(
+    node: SerialNode, on_scaling: Callable[[float], object], period: Period
+) -> None:
+    """Subscribe to the speed scaling; `on_scaling` takes it, 0 to 1."""
+    reader = BoundedReader(node, Float64, _TOPIC, _LARGEST)
 
-    `on_scaling`: takes the scaling, 0 to 1.
-
-    """
-
-    def __init__(
-        self, node: SerialNode, on_scaling: Callable[[float], object], period: Period
-    ) -> None:
-        self._on_scaling = on_scaling
-        self._reader = BoundedReader(node, Float64, _TOPIC, _LARGEST)
-        node.reader.subscribe(Float64, _TOPIC, self._take, qos_profile_sensor_data, period)
-
-    def _take(self, waiting: Sequence[TakenMessage]) -> None:
+    def take(waiting: Sequence[TakenMessage]) -> None:
         for taken in reversed(waiting):
-            message = self._reader.read(taken.data)
+            message = reader.read(taken.data)
             # The driver publishes percent, although its documentation says otherwise. Other values
             # and NaN are not from the driver.
             if message and 0.0 <= message.data <= _PERCENT:
-                self._on_scaling(message.data / _PERCENT)
+                on_scaling(message.data / _PERCENT)
                 return  # the latest is the present one
+
+    node.reader.subscribe(Float64, _TOPIC, take, qos_profile_sensor_data, period)

@@ -69,7 +69,7 @@ class TrajectoryController:
         self._sent_goal = node.create_publisher(
             JointTrajectory, '~/sent_goal', _SHOWN_GOALS
         )
-        self._goals = ControllerGoals(node, controllers, controller, joint_names)
+        self._goals = ControllerGoals(cell, controllers)
         self._replacement = Replacement(node, controller)
         self._clock = node.get_clock()
 

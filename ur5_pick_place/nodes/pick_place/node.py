@@ -35,10 +35,9 @@ from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.messages.refusals import reason_of
-from ur5_pick_place.nodes.pick_place import gripper_command, teach_markers
+from ur5_pick_place.nodes.pick_place import gripper_command, rviz
 from ur5_pick_place.nodes.pick_place.arm_stop import ArmStop, PlannerLatch
 from ur5_pick_place.nodes.pick_place.freedrive import Freedrive
-from ur5_pick_place.nodes.pick_place.plan_drawing import PlanDrawing
 from ur5_pick_place.nodes.pick_place.pose_topics import PoseTopics
 from ur5_pick_place.nodes.pick_place.settings import TaskNodeSettings, chosen_gripper
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
@@ -117,14 +116,14 @@ class PickPlace(SerialNode):
         self._statistics = StatisticsFile(statistics_path(file), self.get_logger().warning)
         self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_suspended)
         self._event = self.create_publisher(String, '~/event', 100)
-        self._drawing = PlanDrawing(cell, station)
+        self._drawing = rviz.PlanDrawing(cell, station)
         self._offer_services(health.check_modes)
         self._poses = PoseTopics(
             self, list(self._places), lambda: self._port.q, self._teach_pose, self._refuse_pose
         )
         gripper_command.GripperCommands(self, station, self._settings.choice)
         teaching, prefix = self._teaching, cell.robot.tf_prefix
-        self._teach_markers = teach_markers.TeachMarkers(
+        self._teach_markers = rviz.TeachMarkers(
             self, prefix, teaching.places, self._poses.put, teaching.movable
         )
         Diagnostics(
@@ -170,8 +169,7 @@ class PickPlace(SerialNode):
         self.create_service(Trigger, '~/stop', self._stop)
         self.create_service(Trigger, '~/rearm', self._rearm)
         controllers, cell = ControllerManager(self), self._cell
-        goals = ControllerGoals(self, controllers, cell.robot.controller, cell.joint_names)
-        self._arm_stop = ArmStop(self, goals, self._port)
+        self._arm_stop = ArmStop(self, ControllerGoals(cell, controllers), self._port)
         self._freedrive = Freedrive(
             cell, controllers, self._station, checks_modes, self._publish_state
         )
@@ -368,7 +366,7 @@ def _served(places: Iterable[str]) -> list[str]:
     return [
         *(f'~/{name}' for name in own),
         *(f'~/teach_{place}' for place in places),
-        f'{teach_markers.TOPIC}/get_interactive_markers',
+        f'{rviz.TOPIC}/get_interactive_markers',
         f'{gripper_command.NAME}/_action/send_goal',
     ]
 

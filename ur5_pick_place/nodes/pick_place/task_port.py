@@ -24,7 +24,7 @@ from ur5_pick_place.nodes.driver.driver_link import GOAL
 from ur5_pick_place.nodes.driver.gripper_client import GripperClient
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.driver.robot_io import RobotIo
-from ur5_pick_place.nodes.driver.speed_scaling import SpeedScaling
+from ur5_pick_place.nodes.driver.speed_scaling import subscribe_to_scaling
 from ur5_pick_place.nodes.messages.conversions import trajectory_to_msg
 from ur5_pick_place.nodes.ros.distro import name_method, read
 from ur5_pick_place.nodes.ros.liveness import watch_peer
@@ -63,10 +63,7 @@ class TaskPort:
     reply that reports success. `on_planner_death`: called when the planner node has died or is
     stuck. `is_busy`: returns whether a job runs.
 
-    Attributes
-    ----------
-    has_planner : bool
-        Whether the planner has published a state since its last death.
+    - `has_planner`: whether the planner has published a state since its last death
 
     """
 
@@ -121,7 +118,7 @@ class TaskPort:
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, health.peer_timeout, self._on_planner_state, on_death)
 
-        SpeedScaling(node, self._on_speed_scaling, period)
+        subscribe_to_scaling(node, self._on_speed_scaling, period)
         self.joint_listener = JointListener(
             node, cell.joint_names, self._on_joint_states, self._on_bad_joints, period
         )

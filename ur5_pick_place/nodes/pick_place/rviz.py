@@ -1,13 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-Markers in RViz to drag the places; a place is taught when the mouse is released.
+"""What RViz and other viewers show: the scene, the present plan, and the places to drag."""
 
-This is the server of the protocol of the package interactive_markers, which RViz's display
-InteractiveMarkers uses: the service returns all markers and the number of the last update, each
-update has the next number, and RViz publishes mouse events on the feedback topic.
-
-"""
-
+import threading
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -18,14 +12,21 @@ from visualization_msgs.msg import (
     InteractiveMarkerControl,
     InteractiveMarkerFeedback,
     InteractiveMarkerUpdate,
+    Marker,
+    MarkerArray,
 )
 from visualization_msgs.srv import GetInteractiveMarkers
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.context import Cell
+from ur5_pick_place.nodes.messages import markers
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.messages.markers import place_arrow
-from ur5_pick_place.task.cycle.pattern import PATTERNED
+from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.task.places.poses import TaughtPose
+from ur5_pick_place.task.plan import CyclePlan
+from ur5_pick_place.task.station import Station
 
 TOPIC = '~/teach_markers'
 
@@ -35,9 +36,51 @@ _CLICK = 1e-5  # change of any element of its pose (4, 4) below which a marker w
 _WAITING_Y = (-0.2, 0.2)  # [m] between which places that are not taught wait, in front of the arm
 
 
+class PlanDrawing:
+    """Publishes `~/markers`: the scene of the station's planner, and the plan that may be run."""
+
+    def __init__(self, cell: Cell, station: Station) -> None:
+        self._frames, self._planner, self._machine = cell.frames, station.planner, station.machine
+        self._publisher = cell.node.create_publisher(MarkerArray, '~/markers', LATCHED)
+        self._drawn: tuple[CyclePlan | None, list[Marker]] = None, []
+        self._lock = threading.Lock()  # else an older scene may follow a newer one
+
+    def show_plan(self, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> None:
+        """Draw a plan from `poses`, and the scene."""
+        drawing = self._frames.prefixed(markers.cycle(self._planner, plan, poses))
+        self._drawn = plan, drawing.markers
+        self.show()
+
+    def remove_outdated(self) -> None:
+        """Remove the drawing of a plan that is no longer the present one."""
+        plan, _ = self._drawn
+        if plan is not None and plan is not self._machine.plan:
+            self._drawn = None, []
+            self.show()
+
+    def remove_ghosts(self) -> None:
+        """Remove the arm's postures of a plan that has been run, and may be run again."""
+        plan, drawn = self._drawn
+        self._drawn = plan, [marker for marker in drawn if marker.ns != markers.GHOSTS]
+        self.show()
+
+    def show(self) -> None:
+        """Draw the scene as it is now, and the plan if it is still the present one."""
+        with self._lock:
+            drawing = self._frames.prefixed(markers.surroundings(self._planner.scene))
+            plan, drawn = self._drawn
+            if plan is not None and plan is self._machine.plan:
+                drawing.markers += drawn
+            self._publisher.publish(drawing)
+
+
 class TeachMarkers:
     """
-    Offers the places to RViz.
+    Offers the places to RViz to drag; a place is taught when the mouse is released.
+
+    This is the server of the protocol of the package interactive_markers, which RViz's display
+    InteractiveMarkers uses: the service returns all markers and the number of the last update,
+    each update has the next number, and RViz publishes mouse events on the feedback topic.
 
     `places`: returns the taught ones, as (4, 4) in `base_link` by name. `teach`: takes the name
     and the pose of a place; calls `show` when it has decided. `names`: the places that can be
@@ -51,7 +94,7 @@ class TeachMarkers:
         tf_prefix: str,
         places: Callable[[], Mapping[str, Array]],
         teach: Callable[[str, PoseStamped], None],
-        names: Sequence[str] = PATTERNED,
+        names: Sequence[str],
     ) -> None:
         rows = np.linspace(*_WAITING_Y, max(2, len(names)))
         self._waiting = {
