@@ -396,7 +396,8 @@ class ExecutionManager:
             scene, q = self._planner.scene, self.status.q
             assert q is not None  # it is ready
             # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
-            prepared = prepare(self._reduced.check(trajectory, q))
+            report = self._planner.check(trajectory, q, self._reduced.is_on)
+            prepared = prepare(report)
             with self._lock:
                 self._check_may_begin(is_wanted)
                 self._latch.stop_holding()

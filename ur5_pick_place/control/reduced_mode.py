@@ -7,9 +7,6 @@ from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.loops.stream import Stream
 from ur5_pick_place.control.path_position import first_pass
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus
-from ur5_pick_place.errors import GateRefusal
-from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -30,17 +27,6 @@ class ReducedMode:
         """Whether the robot is in reduced mode."""
         return self._status.safety_mode == SAFETY_REDUCED
 
-    def check(self, trajectory: Trajectory, q: Array) -> GateReport:
-        """Return the gate's report on a motion from joints (6,) [rad], or raise its refusal."""
-        is_on = self.is_on
-        try:
-            return self._planner.check(trajectory, q, is_on)
-        except GateRefusal as refusal:
-            excess = self._excess(trajectory) if is_on and refusal.check == 'speed' else ''
-            if not excess:
-                raise
-            raise GateRefusal(f'{excess}: slow the motion down', 'speed') from None
-
     def objection(self, motion: Goal | Stream | None) -> str:
         """Return why a running motion must stop, once per motion and mode, or an empty text."""
         if not self.is_on:
@@ -56,12 +42,12 @@ class ReducedMode:
         excess = self._excess(trajectory, first_pass(trajectory, q, motion.within))
         return excess and f'the safety mode is now reduced, but {excess}: plan a slower motion'
 
-    def _excess(self, trajectory: Trajectory, begin: float = 0.0) -> str:
+    def _excess(self, trajectory: Trajectory, begin: float) -> str:
         """Return what is too fast from time `begin` [s] on; empty if nothing is."""
-        planner = self._planner
-        if planner.settings.reduced_speed >= planner.limits.speed:
-            return ''  # then max_speed is the limit in this mode too
-        limit, t = planner.limits_in(True).speed, np.arange(begin, trajectory.duration, _STEP)
+        planner, limits = self._planner, self._planner.limits_in(True)
+        if limits is planner.limits:
+            return ''  # max_speed is the limit in this mode too
+        limit, t = limits.speed, np.arange(begin, trajectory.duration, _STEP)
         q, qd, _, _ = trajectory.sample(np.append(t, trajectory.duration))
         speed = tcp_and_elbow_speed(planner.model, q, qd, planner.scene.tool.p_tool_tcp)
         i, which = np.unravel_index(speed.argmax(), speed.shape)

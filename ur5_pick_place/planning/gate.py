@@ -144,13 +144,13 @@ class Gate:
         )
 
     def _check_speed(self, t: Array, q: Array, qd: Array) -> tuple[float, float]:
-        limit = self.limits.speed
+        limit, name = self.limits.speed, self.limits.speed_name
         speed = tcp_and_elbow_speed(self.model, q, qd, self.p_tool_tcp)
         i, which = np.unravel_index(speed.argmax(), speed.shape)
         if not speed[i, which] <= limit * _SLACK:
             raise GateRefusal(
                 f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s at {t[i]:.3f} s, '
-                f'limit {limit:.3f} m/s (max_speed): slow the motion down',
+                f'limit {limit:.3f} m/s ({name}): slow the motion down',
                 'speed',
             )
         return float(speed[:, 0].max()), float(speed[:, 1].max())

@@ -71,6 +71,7 @@ class Limits:
     qdd: Array
     qddd: Array
     speed: float  # largest speed of TCP and elbow [m/s]
+    speed_name: str = 'max_speed'  # the setting that it is from, as an error names it
 
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
         """Return the bounds for a slower motion; jerk follows the acceleration."""

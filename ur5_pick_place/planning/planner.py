@@ -126,7 +126,10 @@ class MotionPlanner:
         """Return the limits of the gate; `is_reduced` = the robot is in reduced mode."""
         if not is_reduced:
             return self.limits
-        return replace(self.limits, speed=min(self.limits.speed, self.settings.reduced_speed))
+        reduced = self.settings.reduced_speed
+        if reduced >= self.limits.speed:
+            return self.limits
+        return replace(self.limits, speed=reduced, speed_name='reduced_speed')
 
     def limits_at(self, scaling: Scaling) -> Limits:
         """Return the bounds at a scaling; its speed bound is always applied to TCP and elbow."""

@@ -2,6 +2,7 @@
 """The two closed-loop methods on a simulated driver that hears windows, late or not at all."""
 
 from contextlib import suppress
+from copy import copy
 from functools import cache
 from pathlib import Path
 
@@ -46,13 +47,13 @@ def goal_of(q, way=LIFT, turn=(0.0, 0.0, 0.2)):
 @cache
 def usual(method):
     """The roll-out from the start to the usual goal."""
-    return roll_out(method, MODEL, PLANNER.limits, TCP, START, goal_of(START), LoopSettings())
+    return roll_out(PLANNER, method, PLANNER.limits, START, goal_of(START), LoopSettings())
 
 
 def plan(method, q=START, T_goal=None, settings=LoopSettings()):
     if T_goal is None:
         return usual(method)
-    return roll_out(method, MODEL, PLANNER.limits, TCP, q, T_goal, settings)
+    return roll_out(PLANNER, method, PLANNER.limits, q, T_goal, settings)
 
 
 def free(q):
@@ -130,7 +131,9 @@ class Cell:
 
 
 def loop_on(path, method, settings=LoopSettings(), why_blocked=free):
-    return ClosedLoop(method, MODEL, PLANNER.limits, TCP, path.q, settings, why_blocked)
+    planner = copy(PLANNER)
+    planner.why_blocked = why_blocked
+    return ClosedLoop(planner, method, PLANNER.limits, path.q, settings)
 
 
 def off_line(q, T_goal):

@@ -11,7 +11,6 @@ from closed_loop_cell import (
     MODEL,
     PLANNER,
     START,
-    TCP,
     goal_of,
     loop_on,
     miss,
@@ -70,7 +69,7 @@ def test_the_tcp_stays_near_a_random_line(method, median, largest):
         T_goal = T @ exp_se3(np.r_[np.zeros(3), turn])
         T_goal[:3, 3] += shift
         try:
-            path = roll_out(method, MODEL, PLANNER.limits, tcp, q, T_goal, LoopSettings()).q
+            path = roll_out(PLANNER, method, PLANNER.limits, q, T_goal, LoopSettings()).q
         except IncompletePath:
             continue
         T = forward(MODEL, path)
@@ -122,7 +121,7 @@ def test_a_loop_that_takes_too_long_says_how_far_it_gets(monkeypatch):
     monkeypatch.setattr(rollout, '_LONGEST', 5.0)
     limits = replace(PLANNER.limits, speed=0.005)
     with pytest.raises(IncompletePath, match=r'to \d\d %, 9\d[.\d]* mm .* within 5 s') as error:
-        roll_out('gradient', MODEL, limits, TCP, START, goal_of(START), LoopSettings())
+        roll_out(PLANNER, 'gradient', limits, START, goal_of(START), LoopSettings())
     assert 0.1 < error.value.fraction < 0.25
 
 
@@ -231,7 +230,7 @@ def test_the_saddle_of_the_gradient_is_named_instead_of_looping():
 
 def test_a_roll_out_keeps_the_speed_of_tcp_and_elbow():
     limits = PLANNER.limits_at(Scaling(1.0, 1.0, 0.05))
-    path = roll_out('resolved_rate', MODEL, limits, TCP, START, goal_of(START), LoopSettings())
+    path = roll_out(PLANNER, 'resolved_rate', limits, START, goal_of(START), LoopSettings())
     report = PLANNER.check(path, START)
     assert 0.045 < max(report.tcp_speed, report.elbow_speed) <= 0.05
 

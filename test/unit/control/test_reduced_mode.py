@@ -105,7 +105,7 @@ def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too(monkeypat
 def test_a_refusal_in_reduced_mode_names_reduced_speed():
     cell = cell_at_rest()
     cell.status.safety_mode = SAFETY_REDUCED
-    with pytest.raises(GateRefusal, match=r'limit 0\.100 m/s in this mode \(reduced_speed\)'):
+    with pytest.raises(GateRefusal, match=r'limit 0\.100 m/s \(reduced_speed\)'):
         begin(cell)
     cell.status.safety_mode = SAFETY_NORMAL
     begin(cell)

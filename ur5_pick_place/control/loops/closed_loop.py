@@ -16,20 +16,20 @@ comes from sag or calibration, and the loop corrects it.
 
 """
 
-from collections.abc import Callable
 
 import numpy as np
 
-from ur5_pick_place.control.loops.line_follower import LineFollower, make_law
+from ur5_pick_place.control.loops.line_follower import LineFollower
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.loops.stream import NOT_FOLLOWED, StreamedLoop
 from ur5_pick_place.control.path_position import PathTracker
-from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.kinematics import JOINT_NAMES, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.planner import MotionPlanner
 
 _SEARCH_SAMPLES = 100  # path samples searched for the nearest one, from the last one on
 _MEMORY = 0.97  # forgetting factor per message
@@ -63,29 +63,24 @@ class ClosedLoop(StreamedLoop):
     """
     One closed-loop motion along its roll-out to the goal.
 
+    - `planner`: of the arm in its scene
     - `method`: one of `line_follower.METHODS`
     - `limits`: kept by every segment, its stopping ramp included
-    - `p_tool_tcp` (3,): the TCP in tool0 [m]
     - `path` (n, 6): the joints of the roll-out [rad]; the last row is the goal
-    - `why_blocked`: returns what is in collision at joints (n, 6) [rad], or an empty text
 
     """
 
     def __init__(
         self,
+        planner: MotionPlanner,
         method: str,
-        model: Model,
         limits: Limits,
-        p_tool_tcp: Array,
         path: Array,
         settings: LoopSettings,
-        why_blocked: Callable[[Array], str],
     ) -> None:
         super().__init__(settings)
-        self._model, self._limits = model, limits
-        self._law = make_law(method, model, settings)
-        self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
-        self._why_blocked = why_blocked
+        self._planner, self._limits = planner, limits
+        self._T_goal = forward(planner.model, path[-1])
         self._corridor = PathTracker(path, _SEARCH_SAMPLES)
         self._progress = ProgressMonitor(settings.loop_patience)
         self._settling = ProgressMonitor(_SETTLES * settings.loop_patience)
@@ -96,13 +91,7 @@ class ClosedLoop(StreamedLoop):
     def _begin(self, q: Array) -> Reference:
         reference = Reference(q, self._limits)
         self._follower = LineFollower(
-            self._law,
-            self._model,
-            reference.limits,
-            self._p_tool_tcp,
-            q,
-            self._T_goal,
-            self._settings,
+            self._planner, self.method, reference.limits, q, self._T_goal, self._settings
         )
         self.stop(self._follower.why_unreachable(q))
         return reference
@@ -124,7 +113,7 @@ class ClosedLoop(StreamedLoop):
         if is_settled and self._follower.is_at_goal(q):
             self._desired_velocity = np.zeros(6)
         state, ramp = reference.propose(self._desired_velocity)
-        if reason := self._why_blocked(ramp.path):
+        if reason := self._planner.why_blocked(ramp.path):
             self._give_up(reason)
         else:
             reference.extend(state, ramp)
@@ -153,12 +142,12 @@ class ClosedLoop(StreamedLoop):
                     f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from '
                     f'{what} (limit {getattr(settings, limit)} rad, {limit}){cause}'
                 )
-        if reason := self._why_blocked(q[None]):
+        if reason := self._planner.why_blocked(q[None]):
             return reason
         if self._progress.is_stalled(reference.time, self._follower.remaining):
             return (
                 f'no progress towards the goal for {settings.loop_patience} s; '
-                f'{stall_reason(self._model, q)}'
+                f'{stall_reason(self._planner.model, q)}'
             )
         return ''
 

@@ -13,6 +13,7 @@ from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import Array, body_error, make_transform
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
+from ur5_pick_place.planning.planner import MotionPlanner
 
 Law = ResolvedRate | Gradient
 
@@ -43,8 +44,9 @@ class LineFollower:
     The law's goal moves along the line in front of the TCP, at most the lookahead away, so that
     any law stays near the line. A velocity that exceeds a limit is scaled as a whole.
 
+    - `planner`: of the arm with its tool
+    - `method`: one of `METHODS`
     - `limits`: bounds on joint velocity and on the speed of TCP and elbow
-    - `p_tool_tcp` (3,): the TCP in tool0 [m]
     - `q_start` (6,) [rad]
     - `T_goal` (4, 4): T_base_tool
 
@@ -58,15 +60,15 @@ class LineFollower:
 
     def __init__(
         self,
-        law: Law,
-        model: Model,
+        planner: MotionPlanner,
+        method: str,
         limits: Limits,
-        p_tool_tcp: Array,
         q_start: Array,
         T_goal: Array,
         settings: LoopSettings,
     ) -> None:
-        self._law, self._model = law, model
+        self._model, p_tool_tcp = planner.model, planner.scene.tool.p_tool_tcp
+        self._law = law = make_law(method, planner.model, settings)
         self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
         self._p_tool_tcp = p_tool_tcp
         self._T_tool_tcp = make_transform(np.eye(3), p_tool_tcp)

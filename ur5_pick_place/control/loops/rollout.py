@@ -4,7 +4,7 @@
 import numpy as np
 
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
-from ur5_pick_place.control.loops.line_follower import LineFollower, make_law
+from ur5_pick_place.control.loops.line_follower import LineFollower
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.loops.reference import (
@@ -32,10 +32,9 @@ _LEAST_COSINE = 0.5  # between the step of the path and the desired velocity, in
 
 
 def roll_out(
+    planner: MotionPlanner,
     method: str,
-    model: Model,
     limits: Limits,
-    p_tool_tcp: Array,
     q_start: Array,
     T_goal: Array,
     settings: LoopSettings,
@@ -43,16 +42,14 @@ def roll_out(
     """
     Return the motion of a closed loop on an ideal arm, which follows its reference exactly.
 
-    - `method`: one of `line_follower.METHODS`
-    - `limits`: the motion keeps a margin to them, which its stopping ramp needs
-    - `model`, `p_tool_tcp`, `q_start`, `T_goal`, `settings`: as for `LineFollower`
+    `limits`: the motion keeps a margin to them, which its stopping ramp needs. The others are as
+    for `LineFollower`.
 
     Raises `IncompletePath`: the law does not reach the goal; names how far it gets and the cause.
 
     """
     limits, progress = gentle_limits(limits), ProgressMonitor(settings.loop_patience)
-    law = make_law(method, model, settings)
-    follower = LineFollower(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
+    follower = LineFollower(planner, method, limits, q_start, T_goal, settings)
     if reason := follower.why_unreachable(q_start):
         raise IncompletePath(f'{method} refused: {reason}', 0.0)
     states = [State(q_start, np.zeros(6), np.zeros(6))]
@@ -67,7 +64,7 @@ def roll_out(
                 'use a higher speed, split the motion or use another method'
             )
         elif follower.is_off_line or progress.is_stalled(time, follower.remaining):
-            reason = stall_reason(model, states[-1].q)
+            reason = stall_reason(planner.model, states[-1].q)
         if reason:
             raise follower.incomplete(reason)
         if time >= until:
@@ -75,7 +72,7 @@ def roll_out(
             until = time + settings.loop_hold
         states.append(shortest_change(states[-1], desired_velocity, limits).at(1))
     rollout = trajectory_of(states, range(len(states)))
-    _check_branch(method, model, rollout.q)
+    _check_branch(method, planner.model, rollout.q)
     return rollout
 
 
@@ -107,15 +104,8 @@ def plan_roll_out(
     and the cause. `PlanningError`: the gate refuses the roll-out for another reason.
 
     """
-    rollout = roll_out(
-        method,
-        planner.model,
-        planner.limits_at(scaling),
-        planner.scene.tool.p_tool_tcp,
-        q_start,
-        T_goal,
-        settings,
-    )
+    limits = planner.limits_at(scaling)
+    rollout = roll_out(planner, method, limits, q_start, T_goal, settings)
     return planner.admit_path(rollout, q_start)
 
 
@@ -135,15 +125,7 @@ def loop_of(
     limits = limits_used(report, planner.limits)
     path = rollout.sample(np.arange(0.0, rollout.duration + CYCLE, CYCLE))[0]
     _check_own(planner, method, path, limits, settings)
-    return ClosedLoop(
-        method,
-        planner.model,
-        limits,
-        planner.scene.tool.p_tool_tcp,
-        path,
-        settings,
-        planner.why_blocked,
-    )
+    return ClosedLoop(planner, method, limits, path, settings)
 
 
 def _check_own(
@@ -155,11 +137,9 @@ def _check_own(
     A second roll-out would hold the interpreter for seconds, in which no joint_states are read.
 
     """
-    model, law = planner.model, make_law(method, planner.model, settings)
-    tool = planner.scene.tool
-    T_tool = forward(model, path)
-    T_tcp = T_tool @ tool.T_tool_tcp
-    follower = LineFollower(law, model, limits, tool.p_tool_tcp, path[0], T_tool[-1], settings)
+    T_tool = forward(planner.model, path)
+    T_tcp = T_tool @ planner.scene.tool.T_tool_tcp
+    follower = LineFollower(planner, method, limits, path[0], T_tool[-1], settings)
     i = 0
     while i < len(path) - 1 and not follower.is_at_goal(path[i]):
         j = i + 1
