@@ -19,18 +19,6 @@ MAX_BYTES = 100_000
 _LARGEST = 2**63  # as for ROS parameters
 _MAX_DEPTH = 30  # of brackets; PyYAML takes hours for thousands
 
-# What PyYAML raises besides its own errors, for example on malformed dates and numbers.
-_PARSER_ERRORS = (
-    yaml.YAMLError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
-
-
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """
     A loader that refuses what makes a short file large: aliases, depth and huge numbers.
@@ -72,7 +60,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
             return super().construct_object(node, deep)
         except yaml.YAMLError:
             raise
-        except _PARSER_ERRORS as error:
+        except Exception as error:  # PyYAML raises any kind on malformed dates and numbers
             raise _marked(f'{type(error).__name__} {error}', node.start_mark) from error
 
 
@@ -132,7 +120,7 @@ def _parsed(content: bytes) -> tuple[Any, Any]:
     except yaml.reader.ReaderError as error:
         line = text.count('\n', 0, error.position) + 1
         raise _Malformed(f'character {error.character!r} is not allowed', line) from error
-    except _PARSER_ERRORS as error:
+    except Exception as error:  # of any kind, also beyond the depth of recursion
         why = f'{type(error).__name__} {" ".join(str(error).split())}'
         raise _Malformed(why, loader.line + 1 if loader else 0) from error
 

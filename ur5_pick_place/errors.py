@@ -43,6 +43,12 @@ def fixed(value: float, digits: int) -> str:
     return f'{round(float(value), digits) + 0.0:.{digits}f}'
 
 
+def text_of(error: Exception) -> str:
+    """Return the text of an error, with its type if it is not ours, as of a gripper's driver."""
+    is_ours = isinstance(error, Ur5PickPlaceError)
+    return str(error) if is_ours else f'{type(error).__name__}: {one_line(error)}'
+
+
 class Ur5PickPlaceError(Exception):
     """Base of all exceptions of this package; its text is one line, see `one_line`."""
 

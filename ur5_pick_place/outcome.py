@@ -23,11 +23,6 @@ class Outcome:
         return cls(False, reason)
 
     @classmethod
-    def from_error(cls, error: Exception) -> 'Outcome':
-        """Return a failure with the text of an error; an error without a text fails too."""
-        return cls.failed(str(error) or type(error).__name__)
-
-    @classmethod
     def from_reason(cls, reason: str) -> 'Outcome':
         """Return a failure if `reason` is not empty, else `DONE`."""
         return cls.failed(reason) if reason else DONE

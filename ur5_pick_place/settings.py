@@ -33,7 +33,6 @@ def setting(
     length: int | None = None,
     kind: type | None = None,
     of: 'type[Settings] | None' = None,
-    key: str = '',
 ) -> Any:
     """
     Return a field of a `Settings` class.
@@ -50,7 +49,6 @@ def setting(
       value
     - `of`: the type of the entries of a tuple or of the values of a dict; the keys of a dict are
       text
-    - `key`: the name in files, if it cannot be that of the field
 
     """
     meta = {
@@ -62,7 +60,6 @@ def setting(
         'length': length,
         'kind': kind or type(default),
         'of': of,
-        'key': key,
     }
     return field(default=default, metadata=meta)
 
@@ -90,7 +87,7 @@ class Settings:
         of bounds.
 
         """
-        what, known = where or cls.title, {f.metadata['key'] or f.name: f for f in fields(cls)}
+        what, known = where or cls.title, {f.name: f for f in fields(cls)}
         if not isinstance(values, Mapping):
             raise InvalidInput(
                 f'{what} = {quoted(values)}: must be a mapping with {", ".join(known)}', where
@@ -108,7 +105,7 @@ class Settings:
         checked = {}
         for key, value in values.items():
             try:
-                checked[known[key].name] = _check(f'{dot}{key}', value, known[key])
+                checked[key] = _check(f'{dot}{key}', value, known[key])
             except InvalidInput as error:
                 error.key = error.key or f'{dot}{key}'
                 raise

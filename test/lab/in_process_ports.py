@@ -239,7 +239,7 @@ class InProcessTaskPort:
             try:
                 self._move(command, on_reply)
             except Ur5PickPlaceError as error:
-                on_reply(Outcome.from_error(error))
+                on_reply(Outcome.failed(str(error)))
         elif isinstance(command, job.Carry):
             self._planner.carry(command.load)
             on_reply(DONE)

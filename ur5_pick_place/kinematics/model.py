@@ -128,11 +128,6 @@ class Model:
         return abs(a2 - a3), a2 + a3
 
     @cached_property
-    def offsets(self) -> tuple[float, ...]:
-        """`offset` as plain numbers [rad]."""
-        return tuple(self.offset.tolist())
-
-    @cached_property
     def arm(self) -> Arm:
         """The arm as the compiled kinematics take it."""
         ca, sa = np.round(np.cos(self.alpha)), np.round(np.sin(self.alpha))  # exactly 0 or ±1

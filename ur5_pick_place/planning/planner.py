@@ -297,11 +297,7 @@ class MotionPlanner:
         )
 
     def lin(
-        self,
-        q_start: Array,
-        T_waypoints: Sequence[Array],
-        scaling: Scaling = Scaling(),
-        position_step: float = POSITION_STEP,
+        self, q_start: Array, T_waypoints: Sequence[Array], scaling: Scaling = Scaling()
     ) -> PlannedMotion:
         """
         Return a straight tool motion from `q_start` through poses T_base_tool, on one branch.
@@ -309,7 +305,7 @@ class MotionPlanner:
         The arm stops at every waypoint. Raises what `chain` raises.
 
         """
-        return self.chain(q_start, [PathSegment(T) for T in T_waypoints], scaling, position_step)
+        return self.chain(q_start, [PathSegment(T) for T in T_waypoints], scaling)
 
     def chain(
         self,

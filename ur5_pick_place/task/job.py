@@ -17,7 +17,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
+from ur5_pick_place.errors import ExecutionError, text_of
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory
@@ -144,10 +144,8 @@ class Compute:
         """Run the work; return how it ended."""
         try:
             self.work()
-        except Ur5PickPlaceError as error:
-            return Outcome.from_error(error)
-        except Exception as error:  # of a gripper's own driver: it must not end the node
-            return Outcome.failed(f'{type(error).__name__}: {one_line(error)}')
+        except Exception as error:  # also of a gripper's own driver: it must not end the node
+            return Outcome.failed(text_of(error) or type(error).__name__)
         return DONE
 
 
@@ -228,10 +226,8 @@ class Job:
                 self._replies = tuple(r for r in self._replies if r[0] is not strand.command)
                 return strand.command
             self.is_done = strand.is_done
-        except Ur5PickPlaceError as error:
-            self.is_done, self.error = True, str(error)
-        except Exception as error:  # of a gripper's own driver: it must not end the node
-            self.is_done, self.error = True, f'{type(error).__name__}: {one_line(error)}'
+        except Exception as error:  # also of a gripper's own driver: it must not end the node
+            self.is_done, self.error = True, text_of(error)
         return None
 
     def abandon(self, reason: str) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ur5_pick_place.control.locking import locked
-from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
+from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, text_of
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
@@ -395,6 +395,4 @@ def _driver_errors() -> Iterator[None]:
     except Ur5PickPlaceError:
         raise
     except Exception as error:
-        raise ExecutionError(
-            f'the gripper: {type(error).__name__}: {one_line(error)}'
-        ) from error
+        raise ExecutionError(f'the gripper: {text_of(error)}') from error
