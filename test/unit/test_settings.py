@@ -64,11 +64,11 @@ class Nested(Settings):
     named: dict[str, Sample] | None = setting(
         None, 'by name', kind=dict, of=Sample, choices=('x', 'y')
     )
-    until: float | None = setting(None, 'a keyword', kind=float, key='for')
+    until: float | None = setting(None, 'optional', kind=float)
 
 
 def test_nested_settings_are_read_from_nested_mappings():
-    content = {'first': {}, 'more': [{'count': 4}], 'named': {'x': {'kind': 'b'}}, 'for': 2}
+    content = {'first': {}, 'more': [{'count': 4}], 'named': {'x': {'kind': 'b'}}, 'until': 2}
     assert Nested.from_dict(content) == Nested(
         Sample(), (Sample(count=4),), {'x': Sample(kind='b')}, 2.0
     )
@@ -78,7 +78,7 @@ def test_nested_settings_are_read_from_nested_mappings():
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        ([], r'settings = \[\]: must be a mapping with first, more, named, for'),
+        ([], r'settings = \[\]: must be a mapping with first, more, named, until'),
         ({}, "settings lacks the key 'first'"),
         ({'first': None}, 'first = None: must be a mapping with height, count'),
         ({'first': {'offset': [0, 9]}}, r'first\.offset\[1\] = 9 m: must lie in -inf to 1\.0 m'),
@@ -86,7 +86,7 @@ def test_nested_settings_are_read_from_nested_mappings():
         ({'first': {}, 'more': [{}, {'cuont': 1}]}, r"more\[1\] has the unknown key 'cuont'"),
         ({'first': {}, 'named': {'z': {}}}, "named: key = 'z': must be one of x, y"),
         ({'first': {}, 'named': {'y': {'count': 0}}}, r'named\.y\.count = 0: must lie in 1'),
-        ({'first': {}, 'for': 'ever'}, "for = 'ever': must be a finite number"),
+        ({'first': {}, 'until': 'ever'}, "until = 'ever': must be a finite number"),
     ],
 )
 def test_what_is_wrong_in_nested_mappings_is_named_by_its_place(content, message):
