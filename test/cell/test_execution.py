@@ -127,21 +127,6 @@ def test_at_any_slider_the_arm_arrives_in_scaled_time_on_its_line(cell, line, sl
     assert off_line(cell, line) < off
 
 
-def test_a_pause_of_ten_seconds_is_a_wait_and_then_the_line_goes_on(cell, line):
-    cell.send(line)
-    assert cell.run(0.4 * line.duration) is None
-    cell.driver.robot.slider = 0.0
-    assert cell.run(1.0) is None
-    there = cell.driver.q
-    assert cell.run(9.0) is None
-    assert np.abs(cell.driver.q - there).max() < 1e-4
-    cell.driver.robot.slider = 1.0
-    assert cell.run(10.0) is None
-    assert cell.has_arrived
-    assert cell.driver.time - cell.begin == pytest.approx(line.duration + 10.0, abs=1.5)
-    assert off_line(cell, line) < OFF_LINE
-
-
 @pytest.mark.parametrize('share', [0.0, 0.4])
 @pytest.mark.parametrize(
     ('pace', 'slider'),

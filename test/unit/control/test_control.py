@@ -139,12 +139,6 @@ def test_a_slider_at_zero_is_a_wait():
     assert fault is None
 
 
-def test_an_arm_that_should_move_and_does_not_is_noticed_within_two_seconds():
-    _, fault, t = follow(lambda t: HOME)
-    assert fault is not None and 'the arm does not follow' in fault
-    assert t < 2.0
-
-
 def test_an_arm_that_leaves_the_path_is_noticed_at_once():
     _, fault, t = follow(lambda t: TRAJECTORY.sample(t)[0] + (0.2 if t > 0.5 else 0.0))
     assert fault is not None

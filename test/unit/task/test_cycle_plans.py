@@ -31,9 +31,15 @@ from ur5_pick_place.task.places.retract import retract_from_place
 from ur5_pick_place.task.plan import CyclePlanner
 
 
+def planner_of(cycle_planner, stages=None, pattern=PatternSettings(), arm=None):
+    """Return a planner of other stages, with a pattern, or of another arm."""
+    arm, stages = arm or cycle_planner.planner, stages or cycle_planner.cycle
+    return CyclePlanner(arm, TaskSettings(), stages, ORIGIN, pattern)
+
+
 def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_planner):
     stages = [replace(stage, blend=0.0) for stage in cycle_planner.cycle]
-    stopping = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    stopping = planner_of(cycle_planner, stages)
     with_stops, without = stopping.plan(POSES, HOME), cycle_planner.plan(POSES, HOME)
     assert without.motion_time < 0.96 * with_stops.motion_time
     motions = [motion.trajectory for motion in without.motions]
@@ -45,7 +51,7 @@ def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_
 def test_a_cycle_takes_no_longer_than_the_optima_of_its_moves(cycle_planner):
     """By a grid of their own; with a stop at each place within 8 %."""
     stages = [replace(stage, blend=0.0) for stage in cycle_planner.cycle]
-    stopping = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    stopping = planner_of(cycle_planner, stages)
     planner, optimum = cycle_planner.planner, 0.0
     with_stops = stopping.plan(POSES, HOME)
     for planned in (s for s in with_stops.cycles[0] if s.motion):
@@ -69,7 +75,7 @@ def test_a_grasp_is_retried_only_where_the_gripper_was_closed(cycle_planner):
     late.insert(names.index('lift'), late.pop(names.index('verify grip')))
     retries = {}
     for name, order in (('at once', stages), ('after the lift', late)):
-        planner = CyclePlanner(cycle_planner.planner, TaskSettings(), order, ORIGIN)
+        planner = planner_of(cycle_planner, order)
         (planned,) = planner.plan(POSES, HOME).cycles
         (verified,) = (s for s in planned if s.stages[0].name == 'verify grip')
         retries[name] = len(verified.retry)
@@ -113,9 +119,7 @@ def pallet(**fields):
 
 @pytest.mark.drill
 def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pallet()
-    )
+    planner = planner_of(cycle_planner, pattern=pallet())
     plan = planner.plan(POSES, HOME)
     assert len(plan.cycles) == 12
     laid = []
@@ -136,7 +140,7 @@ def test_a_box_of_the_scene_may_have_the_name_of_a_part_that_was_placed(cycle_pl
     planner = copy(cycle_planner.planner)
     planner.set_scene(replace(SCENE, boxes=[*SCENE.boxes, Box('part 1', T, np.full(3, 0.1))]))
     pattern = PatternSettings(target_grid=(3, 1, 1), target_pitch=(0.09, 0.0, 0.0))
-    cycle = CyclePlanner(planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pattern)
+    cycle = planner_of(cycle_planner, pattern=pattern, arm=planner)
     placed = cycle.plan(POSES, HOME).placed_parts[-1]
     assert [box.name for box in placed] == ['part 2', 'part 3']
 
@@ -149,9 +153,7 @@ def test_a_pattern_at_start_is_emptied_from_above(cycle_planner):
 
 def test_an_open_gripper_that_would_hit_the_part_beside_is_refused(cycle_planner):
     narrow = PatternSettings(start_grid=(1, 2, 1), start_pitch=(0.0, 0.07, 0.0))
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, narrow
-    )
+    planner = planner_of(cycle_planner, pattern=narrow)
     where = 'of 2, start: fingers is .* part 1'
     with pytest.raises(PlanningError, match=where):
         planner.plan(POSES, HOME)
@@ -201,9 +203,7 @@ def test_a_part_may_be_gripped_again_where_it_was_put_with_the_hand_elsewhere(
         'again': taught(0.42 + shift, 0.03, 0.3 + turn),
     }
     pallet = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), regrasping('spot', 'again'), ORIGIN, pallet
-    )
+    planner = planner_of(cycle_planner, regrasping('spot', 'again'), pattern=pallet)
     first, second = planner.plan(poses, HOME).cycles
     waiting = {tuple(box.T_base_link_box[:2, 3]) for s in first for box in s.placed_parts}
     assert waiting == {(0.45, -0.2)}, 'the next part at start, and nothing where this one is put'
@@ -218,7 +218,7 @@ def test_a_part_that_is_gripped_again_with_the_hand_turned_is_carried_as_it_lies
     arm = copy(cycle_planner.planner)
     part = Part(SCENE.part.T_tcp_part, (0.03, 0.045, 0.03))
     arm.set_scene(replace(SCENE, part=part))
-    planner = CyclePlanner(arm, TaskSettings(), regrasping('spot', 'again'), ORIGIN)
+    planner = planner_of(cycle_planner, regrasping('spot', 'again'), arm=arm)
     robot = Robot()
     robot.do(Job('run', make_run(planner).cycle(planner.plan(poses, HOME))))
     loads = [c.load for c in robot.commands if isinstance(c, Carry) and c.load]
@@ -231,18 +231,14 @@ def test_a_part_that_is_gripped_again_with_the_hand_turned_is_carried_as_it_lies
 
 def test_the_same_pose_twice_is_still_one_place(cycle_planner):
     poses = {**POSES, 'spot': taught(0.42, 0.03, 0.3), 'again': taught(0.4202, 0.03, 0.301)}
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), regrasping('spot', 'again'), ORIGIN
-    )
+    planner = planner_of(cycle_planner, regrasping('spot', 'again'))
     with pytest.raises(InvalidInput, match='again and spot are the same place'):
         planner.plan(poses, HOME)
 
 
 def test_a_part_that_waits_beside_the_place_of_another_is_still_an_obstacle(cycle_planner):
     poses = {**POSES, 'spot': taught(0.42, 0.03), 'again': taught(0.42, 0.03 + 0.047)}
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), regrasping('spot', 'again'), ORIGIN
-    )
+    planner = planner_of(cycle_planner, regrasping('spot', 'again'))
     with pytest.raises(PlanningError, match='part 1'):
         planner.plan(poses, HOME)
 
@@ -290,7 +286,7 @@ def test_an_arm_that_cannot_leave_a_place_straight_up_is_told_to_be_jogged_away(
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
         places = [(name, pose.T_base_tcp[:3, 3]) for name, pose in POSES.items()]
         retract_from_place(arm, q, places, TaskSettings())
-    planner = CyclePlanner(arm, TaskSettings(), cycle_planner.cycle, ORIGIN)
+    planner = planner_of(cycle_planner, arm=arm)
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
         planner.motions_home(POSES, q, is_carrying=False)
     others = {'home': POSES['home'], 'start': POSES['start'], 'shelf': POSES['target']}
@@ -315,7 +311,7 @@ def test_no_contact_is_quicker_than_the_approach_speed_whatever_the_pace(cycle_p
     stages = [replace(stage, pace='travel', blend=0.0) for stage in cycle_planner.cycle]
     by_joints = ('start', 'lift')
     stages = [replace(s, do='ptp' if s.name in by_joints else s.do) for s in stages]
-    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    planner = planner_of(cycle_planner, stages)
     places = [POSES[name].T_base_tcp[:3, 3] for name in ('start', 'target')]
     quickest = 0.0
     for motion in planner.plan(POSES, HOME).motions:
@@ -331,9 +327,7 @@ def test_no_contact_is_quicker_than_the_approach_speed_whatever_the_pace(cycle_p
 
 def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):
     settings = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, settings
-    )
+    planner = planner_of(cycle_planner, pattern=settings)
     plan, run = planner.plan(POSES, HOME), make_run(planner)
     assert [len(boxes) for boxes in plan.placed_parts] == [0, 1]
     Robot().do(Job('run', run.cycle(plan)))
@@ -343,9 +337,7 @@ def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):
 
 def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_planner):
     three = PatternSettings(cycles=3)
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, three
-    )
+    planner = planner_of(cycle_planner, pattern=three)
     plan, events = planner.plan(POSES, HOME), []
     assert plan.cycles[1] is plan.cycles[2]
     job = Job('run', make_run(planner, events=events).cycle(plan))
@@ -356,9 +348,7 @@ def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_pla
 
 
 def test_with_a_pattern_and_nothing_but_home_taught_the_arm_goes_home(cycle_planner):
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pallet()
-    )
+    planner = planner_of(cycle_planner, pattern=pallet())
     away = HOME + [0.4, 0.1, 0.0, 0.0, 0.0, 0.0]
     (motion,) = planner.motions_home({'home': POSES['home']}, away, is_carrying=False)
     np.testing.assert_allclose(motion.trajectory.q[-1], HOME, atol=1e-9)
@@ -368,9 +358,7 @@ def test_with_a_pattern_and_nothing_but_home_taught_the_arm_goes_home(cycle_plan
 
 def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
     settings = PatternSettings(target_grid=(1, 9, 1), target_pitch=(0.0, 0.1, 0.0))
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, settings
-    )
+    planner = planner_of(cycle_planner, pattern=settings)
     with pytest.raises(PlanningError, match='target cannot be reached|cycle . of 9'):
         planner.plan(POSES, HOME)
 
