@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the cell behind real nodes derives from what its operator has received."""
 
+import argparse
 import types
 
 import numpy as np
 import pytest
 
-from lab.cell_over_dds import NodesCell
+from lab.cell_over_dds import NodesCell, open_nodes
+from lab.in_process import open_in_process
+from lab.options import add_nodes, cell_opener
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.planning.scene.scene import Scene, Tool
@@ -60,3 +63,15 @@ def test_measuring_the_response_time_opens_no_latch(cell, operator):
     figures = cell.figures()
     assert set(operator.asked) == {'parameters'}
     assert figures['pick_place [MB]'] == 100.0 and figures['response time [ms]'] >= 0.0
+
+
+def test_the_commands_take_the_nodes_at_a_factor_and_else_this_process():
+    parser = argparse.ArgumentParser()
+    add_nodes(parser)
+    assert cell_opener(parser, parser.parse_args([])) is open_in_process
+    for words, factor in ((['--nodes'], 2.0), (['--nodes', '--rtf', '1.5'], 1.5)):
+        opener = cell_opener(parser, parser.parse_args(words))
+        assert (opener.func, opener.keywords) == (open_nodes, {'real_time_factor': factor})
+    for words in (['--nodes', '--rtf', '9'], ['--rtf', '1.5']):
+        with pytest.raises(SystemExit):
+            cell_opener(parser, parser.parse_args(words))

@@ -7,7 +7,6 @@ the joints tell, one of the gripper, and one cycle of the soak.
 
 """
 
-import argparse
 from contextlib import nullcontext
 
 import pace
@@ -15,8 +14,6 @@ import pytest
 
 from lab.cell_over_dds import open_nodes
 from lab.fault_matrix import MUST_STOP, START, TARGET, Case
-from lab.in_process import open_in_process
-from lab.options import add_nodes, cell_opener
 from lab.soak import soak
 
 pytestmark = [pytest.mark.drill, pytest.mark.nodes]
@@ -50,15 +47,3 @@ def test_a_cycle_of_the_soak_is_told_with_memory_and_latency(cell):
     nodes = ('sim_driver', 'trajectory_planner', 'pick_place', 'ik_service')
     assert set(report.figures) == {*(f'{name} [MB]' for name in nodes), 'response time [ms]'}
     assert min(report.figures.values()) > 0.0
-
-
-def test_the_commands_take_the_nodes_at_a_factor_and_else_this_process():
-    parser = argparse.ArgumentParser()
-    add_nodes(parser)
-    assert cell_opener(parser, parser.parse_args([])) is open_in_process
-    for words, factor in ((['--nodes'], 2.0), (['--nodes', '--rtf', '1.5'], 1.5)):
-        opener = cell_opener(parser, parser.parse_args(words))
-        assert (opener.func, opener.keywords) == (open_nodes, {'real_time_factor': factor})
-    for words in (['--nodes', '--rtf', '9'], ['--rtf', '1.5']):
-        with pytest.raises(SystemExit):
-            cell_opener(parser, parser.parse_args(words))
