@@ -2,6 +2,7 @@
 """What the cell behind real nodes derives from what its operator has received."""
 
 import argparse
+import os
 import types
 
 import numpy as np
@@ -38,7 +39,7 @@ def operator():
 
 @pytest.fixture
 def cell(operator):
-    nodes = types.SimpleNamespace(memory=lambda: {'pick_place': 100.0})
+    nodes = types.SimpleNamespace(pids={'pick_place': os.getpid()})
     scene = Scene(table_height=0.0, tool=Tool(np.eye(4)))
     return NodesCell(operator, nodes, load_model('ur5'), scene, Configuration({}), 1.0)
 
@@ -62,7 +63,7 @@ def test_a_cell_is_busy_while_its_job_runs_and_stopped_until_it_is_rearmed(cell,
 def test_measuring_the_response_time_opens_no_latch(cell, operator):
     figures = cell.figures()
     assert set(operator.asked) == {'parameters'}
-    assert figures['pick_place [MB]'] == 100.0 and figures['response time [ms]'] >= 0.0
+    assert figures['pick_place [MB]'] > 10.0 and figures['response time [ms]'] >= 0.0
 
 
 def test_the_commands_take_the_nodes_at_a_factor_and_else_this_process():
