@@ -22,6 +22,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
+from ur_dashboard_msgs.srv import GetRobotModel
 from ur_msgs.msg import IOStates, ToolDataMsg
 
 from ur5_pick_place.client.connection import IK, PLANNER, TASK, Connection, own_node
@@ -108,6 +109,8 @@ class _Collector:
         self._connection = Connection(node)
         listing = 'controller_manager/list_controllers'
         self._list = self._connection.client(ListControllers, listing)
+        model = 'dashboard_client/get_robot_model'
+        self._model = self._connection.client(GetRobotModel, model)
         self._fk = self._connection.client(GetPositionFK, 'compute_fk')
         self._subscribe()
 
@@ -147,7 +150,7 @@ class _Collector:
         self._is_sampling = True
         self._spin(_SAMPLE)
         self._is_sampling = False
-        self._ask_controllers()
+        self._ask_robot()
         seen.unheard = self._unheard()
         seen.is_gripper_there = self._is_gripper_there()
         self._compare(frames, prefix)
@@ -179,12 +182,21 @@ class _Collector:
             if reply.values and (value := parameter_value_to_python(reply.values[0])) is not None:
                 values[name] = value
 
-    def _ask_controllers(self) -> None:
-        if not self._list.service_is_ready():
-            return
-        replies = self._replies({'': self._list.call_async(ListControllers.Request())})
-        if replies:
-            self._seen.controllers = {c.name: c.state for c in replies[''].controller}
+    def _ask_robot(self) -> None:
+        """Ask for the controllers, and for the robot's model, which not every dashboard gives."""
+        questions = (
+            ('controllers', self._list, ListControllers.Request()),
+            ('model', self._model, GetRobotModel.Request()),
+        )
+        replies = self._replies({
+            name: client.call_async(request)
+            for name, client, request in questions
+            if client.service_is_ready()
+        })
+        if listed := replies.get('controllers'):
+            self._seen.controllers = {c.name: c.state for c in listed.controller}
+        if (told := replies.get('model')) and told.success:
+            self._seen.robot_model = told.robot_model
 
     def _unheard(self) -> dict[str, str]:
         """Return the topics of this namespace on which a publisher does not reach our nodes."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a cell ready to move? Each check gives what was found, and what to do; without ROS."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,6 +39,8 @@ OWN = {
 _SLOWEST = 100.0  # [Hz] of the driver's 125
 _OLDEST = 0.5  # [s] of joints on arrival; more is a clock that is wrong
 _SAME = (1e-3, np.deg2rad(0.1))  # [m], [rad] by which TF and our kinematics may differ
+# A type whose robot may call itself by another number at the dashboard: it is that arm.
+_ALSO = {'ur7e': 5, 'ur12e': 10}
 _FEW = 10  # joint_states at least
 
 
@@ -55,6 +58,7 @@ class Observed:
     robot_mode: int | None = None
     safety_mode: int | None = None
     program_running: bool | None = None
+    robot_model: str = ''  # what the dashboard calls the robot, such as 'UR5'
     scaling: float | None = None  # speed scaling, 0 to 1
     controllers: dict[str, str] | None = None  # state of each controller by name
     # how many nodes offer each of the services that one driver alone may offer
@@ -147,6 +151,23 @@ def _settings(seen: Observed) -> Check:
     mass, centre = seen.parameter('payload_mass'), seen.parameter('payload_centre')
     at = ', '.join(f'{v:g}' for v in centre or ())
     return Check('settings', f'equal in all nodes; payload {mass:g} kg at ({at}) m')
+
+
+def _type(seen: Observed) -> Check:
+    ur_type, model = str(seen.parameter('ur_type') or '?'), seen.robot_model
+    if not model:
+        return Check(
+            'type', f'{ur_type}; the robot does not tell its own (no dashboard, or PolyScope X): '
+            'compare a pose with the pendant',
+        )
+    told = re.search(r'\d+', model)
+    allowed = [int(n) for n in re.findall(r'\d+', ur_type)] + [_ALSO.get(ur_type, -1)]
+    if told is None or int(told[0]) in allowed:
+        return Check('type', f'{ur_type}; the robot calls itself {model}, of either series')
+    return Check(
+        'type', f'{ur_type}, but the robot calls itself {model}',
+        'give ur_type of this robot and its calibration file, or connect to the other robot',
+    )
 
 
 def _robot(seen: Observed) -> Check:
@@ -323,6 +344,7 @@ _CHECKS: tuple[Callable[[Observed], Check], ...] = (
     _reachability,
     _nodes,
     _settings,
+    _type,
     _clock,
     _joints,
     _robot,

@@ -82,7 +82,7 @@ def moved(T: np.ndarray, metres: float) -> np.ndarray:
 
 def test_a_cell_that_is_ready_has_nothing_to_be_done():
     assert not wrong(well())
-    assert len(check_all(well())) == 15
+    assert len(check_all(well())) == 16
 
 
 @pytest.mark.parametrize(
@@ -158,6 +158,27 @@ def test_joints_that_come_late_seldom_or_backwards_are_named():
     assert 'backwards' in text
 
 
+@pytest.mark.parametrize(
+    ('ur_type', 'model', 'is_it'),
+    [
+        ('ur5', 'UR5', True),
+        ('ur5e', 'UR5', True),
+        ('ur7e', 'UR5', True),
+        ('ur12e', 'UR12', True),
+        ('ur8long', 'UR8 LONG', True),
+        ('ur3', 'UR30', False),
+        ('ur10e', 'UR5', False),
+        ('ur15', '', True),  # PolyScope X does not tell
+    ],
+)
+def test_the_arm_is_compared_with_what_the_robot_calls_itself(ur_type, model, is_it):
+    seen = replace(well(), robot_model=model)
+    for node in NODES:
+        seen = with_parameter(seen, node, 'ur_type', ur_type)
+    found = [line for line in wrong(seen) if line.startswith('type: ')]
+    assert found == [] if is_it else f'calls itself {model}; give ur_type' in found[0]
+
+
 def test_another_calibration_of_the_driver_is_seen_in_tf():
     seen = well()
     (text,) = wrong(replace(seen, T_tf=moved(seen.T_fk, 0.004)))
@@ -218,14 +239,14 @@ def test_nobody_at_all_is_one_problem_and_not_one_for_each_check():
 def test_the_report_has_a_line_each_and_the_cure_below():
     seen = replace(well(), scaling=0.0)
     lines = list(report_lines(check_all(seen), {True: '', False: ''}))
-    assert len(lines) == 16
-    assert lines[7].startswith('FAIL  speed slider')
-    assert lines[8].strip().startswith('-> raise the slider')
+    assert len(lines) == 17
+    assert lines[8].startswith('FAIL  speed slider')
+    assert lines[9].strip().startswith('-> raise the slider')
 
 
 def test_what_another_node_publishes_forges_no_line_of_the_report():
     forged = 'x\n\x1b[32mok\x1b[0m  robot         running'
     seen = replace(well(), task_state=f'stopped: {forged}', controllers={forged: 'active'})
     lines = list(report_lines(check_all(seen), {True: '', False: ''}))
-    assert len(lines) == 17 and all(line.isprintable() for line in lines)
+    assert len(lines) == 18 and all(line.isprintable() for line in lines)
     assert rf'stopped: {forged.encode("unicode_escape").decode()}' in '\n'.join(lines)
