@@ -5,6 +5,7 @@ import pytest
 
 from ur5_pick_place.demo.configuration import CONFIG
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell, warn_of_gaps
 
@@ -25,14 +26,14 @@ class Log:
 def test_a_bare_cell_has_no_tcp_and_says_what_is_missing():
     cell, log = load_cell(RobotSettings()), Log()
     assert cell.T_tool_tcp is None
-    warn_of_gaps(log, cell.unset_parameters, check_modes=True)
+    warn_of_gaps(log, cell.model, cell.unset_parameters, check_modes=True)
     (line,) = log.lines
     assert line.startswith('the arm will not be moved: not given: scene_file (table height')
 
 
 def test_checks_that_are_off_get_a_banner_that_names_them():
     log = Log()
-    warn_of_gaps(log, '', check_modes=False, confirm_pins=False)
+    warn_of_gaps(log, load_model('ur5'), '', check_modes=False, confirm_pins=False)
     stars, line, _ = log.lines
     assert set(stars) == {'*'} and len(stars) == len(line)
     assert 'check_modes, confirm_pins: OFF. FOR MOCK HARDWARE ONLY' in line
@@ -43,7 +44,7 @@ def test_a_whole_cell_is_silent():
         RobotSettings(scene_file='scene_sim.yaml', payload_mass=0.5, tool_voltage=24)
     )
     log = Log()
-    warn_of_gaps(log, cell.unset_parameters, check_modes=True, confirm_pins=True)
+    warn_of_gaps(log, cell.model, cell.unset_parameters, check_modes=True, confirm_pins=True)
     assert cell.T_tool_tcp is not None and not log.lines
 
 
