@@ -12,7 +12,7 @@ from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle.pattern import PatternProgress
-from ur5_pick_place.task.cycle.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
+from ur5_pick_place.task.cycle.stages import SET_OUTPUT, Stage
 from ur5_pick_place.task.cycle.steps import Step
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
@@ -30,7 +30,7 @@ from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
 from ur5_pick_place.task.payload import RobotPayload
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
-from ur5_pick_place.task.waits import Outputs, Wait
+from ur5_pick_place.task.waits import WAITS, Outputs, Wait
 
 Emit = Callable[..., Any]
 SLIDER_WAIT = 'the speed slider is at 0: raise it on the pendant or with set_speed_slider'
@@ -218,7 +218,7 @@ class CycleRun:
             yield from self._open_on_the_way()
         elif do == 'expect_part':
             yield from self._expect_part(planned)
-        elif do in (WAIT, WAIT_INPUT):
+        elif do in WAITS:
             yield from self._wait(step.stage)
         elif do == SET_OUTPUT:
             yield from self._outputs.switch(step.stage)

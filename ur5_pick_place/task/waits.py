@@ -1,18 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages that wait, and those that set an output other than the gripper's."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.task.cycle.stages import WAIT, Stage
+from ur5_pick_place.task.cycle.stages import WAIT, WAIT_INPUT, Stage
 from ur5_pick_place.task.job import Observation, SetOutput, Steps, perform
 
 _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 
 
+def _input(stage: Stage, seen: Observation) -> str:
+    level = None if stage.pin is None else seen.inputs.get(stage.pin)
+    if level is stage.value:
+        return ''
+    if level is None:
+        return f'input {stage.pin} is not in io_states: check `pin`'
+    return (
+        f'input {stage.pin} was not {"on" if stage.value else "off"} within timeout = '
+        f'{stage.timeout:g} s: check what switches it and its wiring, or increase the timeout'
+    )
+
+
+AWAITED: dict[str, Callable[[Stage, Observation], str]] = {WAIT_INPUT: _input}
+"""What a stage with a timeout awaits: returns '' once it is so, else the error of the timeout."""
+WAITS = (WAIT, *AWAITED)
+
+
 class Wait:
     """
-    One wait for time to pass or for an input, in ROS time; pauses do not count.
+    One wait for time to pass or for what `AWAITED` tells, in ROS time; pauses do not count.
 
     `stage`: one that waits.
 
@@ -22,11 +40,11 @@ class Wait:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        is_bounded = stage.do != WAIT
+        self._awaited = AWAITED.get(stage.do)
         self.reason = stage.summary
-        if is_bounded:
+        if self._awaited:
             self.reason += f', at most {stage.timeout:g} s'
-        self._end = float((stage.timeout if is_bounded else stage.seconds) or 0.0)
+        self._end = float((stage.timeout if self._awaited else stage.seconds) or 0.0)
         self._elapsed = 0.0
         self._latest: float | None = None
 
@@ -38,32 +56,19 @@ class Wait:
         """
         Return whether the stage is done.
 
-        Raises `ExecutionError`: the input does not have its level within the timeout, or io_states
-        lacks it.
+        Raises `ExecutionError`: what is awaited is not so within the timeout.
 
         """
         if self._latest is not None:
             self._elapsed += max(0.0, seen.t - self._latest)
         self._latest = seen.t
-        stage = self._stage
-        if stage.do == WAIT:
-            return self._elapsed >= self._end
-        level = seen.inputs.get(stage.pin) if stage.pin is not None else None
-        if level is stage.value:
-            return True
-        if self._elapsed >= self._end:
-            raise ExecutionError(self._timed_out(level))
-        return False
-
-    def _timed_out(self, level: bool | None) -> str:
-        stage = self._stage
-        if level is None:
-            return f'stage {stage.name!r}: input {stage.pin} is not in io_states: check `pin`'
-        wanted = 'on' if stage.value else 'off'
-        return (
-            f'stage {stage.name!r}: input {stage.pin} was not {wanted} within timeout = '
-            f'{stage.timeout:g} s: check what switches it and its wiring, or increase the timeout'
-        )
+        is_late = self._elapsed >= self._end
+        if not self._awaited:
+            return is_late
+        problem = self._awaited(self._stage, seen)
+        if problem and is_late:
+            raise ExecutionError(f'stage {self._stage.name!r}: {problem}')
+        return not problem
 
 
 @dataclass(frozen=True)

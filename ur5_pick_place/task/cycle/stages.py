@@ -11,18 +11,19 @@ from ur5_pick_place.settings import REQUIRED, Settings, setting
 
 MOVES = ('ptp', 'lin', 'lin_or_ptp')
 ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')
-WAIT, WAIT_INPUT, SET_OUTPUT = WAITS_AND_PINS = ('wait', 'wait_input', 'set_output')
+WAIT, WAIT_INPUT, SET_OUTPUT = 'wait', 'wait_input', 'set_output'
 PACES = ('travel', 'approach')
 MAX_BLEND = 0.2  # [m]
 _LONGEST_WAIT = 3600.0  # [s]
 
-# The keys that a stage gives besides name and do; a move may leave out all but the first.
-_MOVE_KEYS = ('to', 'pace', 'blend')
-_NEEDED: dict[str, tuple[str, ...]] = {
-    WAIT: ('seconds',),
-    WAIT_INPUT: ('pin', 'value', 'timeout'),
-    SET_OUTPUT: ('pin', 'value'),
+_MOVE_KEYS = ('to', 'pace', 'blend')  # besides name and do; all but the first may be left out
+# Of each stage that waits or sets an output the keys that it needs, and its summary of them.
+WAITS_AND_PINS: dict[str, tuple[tuple[str, ...], str]] = {
+    WAIT: (('seconds',), 'wait {seconds:g} s'),
+    WAIT_INPUT: (('pin', 'value', 'timeout'), 'wait for input {pin} {level}'),
+    SET_OUTPUT: (('pin', 'value'), 'output {pin} {level}'),
 }
+_NO_KEYS: tuple[tuple[str, ...], str] = (), '{do}'
 
 Kind = TypeVar('Kind', bound='Stage')
 
@@ -60,7 +61,7 @@ class Stage(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for key in _NEEDED.get(self.do, ()):
+        for key in WAITS_AND_PINS.get(self.do, _NO_KEYS)[0]:
             if getattr(self, key) is None:
                 raise InvalidInput(f'{self._title}: {self.do} lacks the key {key!r}')
         if not self.name and self.do in WAITS_AND_PINS:
@@ -77,7 +78,7 @@ class Stage(Settings):
         if isinstance(values, Mapping) and values.get('do') in WAITS_AND_PINS:
             values = {'name': '', **values}
         stage = super().from_dict(values, where)
-        allowed = _MOVE_KEYS if stage.is_move else _NEEDED.get(stage.do, ())
+        allowed = _MOVE_KEYS if stage.is_move else WAITS_AND_PINS.get(stage.do, _NO_KEYS)[0]
         extra = [key for key in values if key not in ('name', 'do', *allowed)]
         if extra:
             takes = f'it takes {", ".join(allowed)}' if allowed else 'it takes none: remove it'
@@ -96,12 +97,8 @@ class Stage(Settings):
     @property
     def summary(self) -> str:
         """What is awaited or set, such as 'wait for input 3 on'; else what is done."""
-        level = 'on' if self.value else 'off'
-        if self.do == WAIT:
-            return f'wait {self.seconds:g} s'
-        if self.do == WAIT_INPUT:
-            return f'wait for input {self.pin} {level}'
-        return f'output {self.pin} {level}' if self.do == SET_OUTPUT else self.do
+        text = WAITS_AND_PINS.get(self.do, _NO_KEYS)[1]
+        return text.format(level='on' if self.value else 'off', **vars(self))
 
     @property
     def _title(self) -> str:
