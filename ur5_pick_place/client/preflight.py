@@ -23,7 +23,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetRobotModel
-from ur_msgs.msg import IOStates, ToolDataMsg
+from ur_msgs.msg import ToolDataMsg
 
 from ur5_pick_place.client.connection import IK, PLANNER, TASK, Connection, own_node
 from ur5_pick_place.client.requests import fk_request
@@ -41,7 +41,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
 )
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
-from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS
+from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, GRIPPER, GRIPPER_ADVICE, STREAMS
 from ur5_pick_place.nodes.ros.distro import count_servers, origin_of
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
@@ -128,7 +128,6 @@ class _Collector:
         subscribe(Bool, running, keep('program_running'), LATCHED)
         volts = keep('tool_voltage', 'tool_output_voltage')
         subscribe(ToolDataMsg, f'{_IO}/tool_data', volts, _SENSOR)
-        subscribe(IOStates, f'{_IO}/io_states', self._on_pins, _SENSOR)
         scaling = 'speed_scaling_state_broadcaster/speed_scaling'
         subscribe(Float64, scaling, self._on_scaling, _SENSOR)
         subscribe(Clock, '/clock', self._on_clock, _SENSOR)
@@ -152,7 +151,6 @@ class _Collector:
         self._is_sampling = False
         self._ask_robot()
         seen.unheard = self._unheard()
-        seen.is_gripper_there = self._is_gripper_there()
         self._compare(frames, prefix)
         return seen
 
@@ -209,15 +207,6 @@ class _Collector:
                     found[topic] = f'{name} publishes with {why}'
         return found
 
-    def _is_gripper_there(self) -> bool:
-        own = self._seen.parameters.get(TASK, {})
-        if own.get('gripper') != 'action':
-            return False
-        kind = str(own.get('gripper_action_type')).title().replace('_', '')
-        name = self._node.resolve_service_name(f'{own.get("gripper_action")}/_action/send_goal')
-        types = dict(self._node.get_service_names_and_types()).get(name, [])
-        return f'control_msgs/action/{kind}_SendGoal' in types
-
     def _compare(self, frames: Frames, prefix: str) -> None:
         """Look tool0 up in TF, and in our kinematics at the joints of the same moment."""
         if self._state is not None and self._fk.service_is_ready():
@@ -266,14 +255,14 @@ class _Collector:
             self._seen.ages.append(now - stamp)
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
-        planner = f'{self._node.get_namespace().rstrip("/")}/{PLANNER}'
-        for value in (v for s in message.status if s.name == planner for v in s.values):
-            if value.key == STREAMS:
-                self._seen.why_no_stream = '' if value.value == ACCEPTED else value.value
-
-    def _on_pins(self, message: IOStates) -> None:
-        self._seen.inputs = {d.pin: d.state for d in message.digital_in_states}
-        self._seen.outputs = {d.pin: d.state for d in message.digital_out_states}
+        space, seen = self._node.get_namespace().rstrip('/'), self._seen
+        for status in message.status:
+            values = {item.key: item.value for item in status.values}
+            if status.name == f'{space}/{PLANNER}' and STREAMS in values:
+                seen.why_no_stream = '' if values[STREAMS] == ACCEPTED else values[STREAMS]
+            elif status.name == f'{space}/{TASK}':
+                seen.gripper = values.get(GRIPPER, '')
+                seen.gripper_advice = values.get(GRIPPER_ADVICE, '')
 
     def _on_scaling(self, message: Float64) -> None:
         self._seen.scaling = message.data / 100.0  # the driver publishes percent

@@ -31,9 +31,7 @@ _GIVEN = ('scene_file', 'payload_mass', 'tool_voltage')
 OWN = {
     'ik_service': (),
     'trajectory_planner': ('check_modes', 'joint_state_timeout'),
-    'pick_place': ('check_modes', 'confirm_pins', 'close_pin', 'open_pin', 'part_pin',
-                   'grip_feedback', 'blow_pin', 'gripper', 'gripper_action',
-                   'gripper_action_type'),
+    'pick_place': ('check_modes', 'confirm_pins'),
 }
 """Further parameters that the checks read, by node."""
 _SLOWEST = 100.0  # [Hz] of the driver's 125
@@ -74,11 +72,9 @@ class Observed:
     T_tf: Array | None = None
     T_fk: Array | None = None
     T_tcp: Array | None = None  # (4, 4) the TCP in tool0
-    # inputs, outputs: digital pins of io_states
-    inputs: dict[int, bool] = field(default_factory=dict)
-    outputs: dict[int, bool] = field(default_factory=dict)
-    # whether an action server is there as `gripper_action` and `gripper_action_type` name it
-    is_gripper_there: bool = False
+    # what the task node reports of its gripper, and what to do; empty if all is well
+    gripper: str = ''
+    gripper_advice: str = ''
     tool_voltage: int | None = None  # as tool_data shows it [V]
     objects: list[str] | None = None  # names in the planning scene
     refused: str = ''  # why the scene blocks every motion; empty if it does not
@@ -300,27 +296,10 @@ def _voltage(seen: Observed) -> Check:
     return Check(name, f'{seen.tool_voltage} V{later}')
 
 
-def _pins(seen: Observed) -> Check:
-    name, own = 'gripper', seen.parameters.get('pick_place', {})
-    if own.get('gripper') == 'action':
-        server = f'action server {own.get("gripper_action")} ({own.get("gripper_action_type")})'
-        if seen.is_gripper_there:
-            return Check(name, f'{server} is there')
-        return Check(name, f'{server} is not there', "start the gripper's driver, or correct "
-                     'gripper_action and gripper_action_type')
-    if own.get('confirm_pins') is False:
-        return Check(name, 'pins are not confirmed (confirm_pins: false), for mock hardware only')
-    if not seen.outputs:
-        return Check(name, 'io_states not received', 'is io_and_status_controller active?')
-    for key, pins in (('close_pin', seen.outputs), ('open_pin', seen.outputs),
-                      ('blow_pin', seen.outputs), ('part_pin', seen.inputs)):
-        pin = own.get(key)
-        if pin is not None and pin >= 0 and pin not in pins:
-            return Check(name, f'{key} = {pin} is not in io_states', 'correct the pin')
-    if own.get('grip_feedback') != 'tool_input':
-        return Check(name, 'pins are there; no part-present input: a grasp is not verified')
-    is_on = 'on' if seen.inputs.get(own.get('part_pin', -1)) else 'off'
-    return Check(name, f'pins are there; the part-present input is {is_on}')
+def _gripper(seen: Observed) -> Check:
+    if not seen.gripper:
+        return Check('gripper', 'not received', 'restart pick_place; see its log')
+    return Check('gripper', seen.gripper, seen.gripper_advice)
 
 
 def _slider(seen: Observed) -> Check:
@@ -353,7 +332,7 @@ _CHECKS: tuple[Callable[[Observed], Check], ...] = (
     _calibration,
     _tcp,
     _voltage,
-    _pins,
+    _gripper,
     _scene,
     _topics,
     _states,

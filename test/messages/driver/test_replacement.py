@@ -11,7 +11,7 @@ from rcl_interfaces.msg import SetParametersResult
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS
 from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement
-from ur5_pick_place.nodes.ros.diagnostics import STREAMS, Diagnostics
+from ur5_pick_place.nodes.ros.diagnostics import GRIPPER, STREAMS, Diagnostics
 
 
 class Bench:
@@ -83,17 +83,17 @@ def test_a_refusal_is_told_with_its_reason_until_it_is_over(bench):
 
 
 @pytest.mark.drill
-def test_preflight_hears_why_the_planner_of_its_namespace_refuses_streams(graph):
+def test_preflight_hears_of_streams_and_gripper_from_the_nodes_of_its_namespace(graph):
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     for namespace, why in (('cell_b', 'it refuses'), ('cell_c', 'of another cell')):
-        planner = rclpy.create_node(
-            'trajectory_planner',
-            namespace=namespace,
-            cli_args=['--ros-args', *remap],
-        )
-        Diagnostics(planner, lambda: (True, 'ready'), lambda why=why: {STREAMS: why})
-        graph.nodes.append(planner)
-        graph.executor.add_node(planner)
+        for name, key in (('trajectory_planner', STREAMS), ('pick_place', GRIPPER)):
+            node = rclpy.create_node(
+                name, namespace=namespace, cli_args=['--ros-args', *remap]
+            )
+            Diagnostics(node, lambda: (True, 'ready'), lambda key=key, why=why: {key: why})
+            graph.nodes.append(node)
+            graph.executor.add_node(node)
     spinning = threading.Thread(target=graph.executor.spin, daemon=True)
     spinning.start()
-    assert collect('cell_b').why_no_stream == 'it refuses'
+    seen = collect('cell_b')
+    assert seen.why_no_stream == seen.gripper == 'it refuses'

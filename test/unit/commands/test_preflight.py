@@ -21,14 +21,6 @@ SHARED = {
     'payload_centre': [0.0, 0.0, 0.05],
     'tool_voltage': 24,
 }
-GRIPPER = {
-    'check_modes': True,
-    'confirm_pins': True,
-    'close_pin': 16,
-    'open_pin': -1,
-    'part_pin': 16,
-    'grip_feedback': 'tool_input',
-}
 
 
 def well() -> Observed:
@@ -42,7 +34,7 @@ def well() -> Observed:
         parameters={
             'ik_service': dict(SHARED),
             'trajectory_planner': planner,
-            'pick_place': {**SHARED, **GRIPPER},
+            'pick_place': {**SHARED, 'check_modes': True, 'confirm_pins': True},
         },
         task_state='idle',
         motion_state='ready',
@@ -57,8 +49,7 @@ def well() -> Observed:
         T_tf=T,
         T_fk=T.copy(),
         T_tcp=np.eye(4),
-        inputs=dict.fromkeys(range(18), False),
-        outputs=dict.fromkeys(range(18), False),
+        gripper='pins are there; the part-present input is off',
         tool_voltage=0,
         objects=[],
     )
@@ -119,7 +110,8 @@ def test_a_cell_that_is_ready_has_nothing_to_be_done():
         ({'T_tf': None}, 'TF does not know tool0'),
         ({'T_tcp': None}, 'TCP: unknown; set scene_file'),
         ({'tool_voltage': 12}, '12 V, tool_voltage is 24 V; correct .*destroy'),
-        ({'outputs': {}, 'inputs': {}}, 'io_states not received'),
+        ({'gripper': ''}, 'gripper: not received; restart pick_place'),
+        ({'gripper': 'a', 'gripper_advice': 'do b'}, 'gripper: a; do b'),
         ({'objects': None}, 'scene: not received'),
         ({'refused': "object 'x' has no shapes"}, "'x' has no shapes; remove or replace"),
         ({'unheard': {'/a_pose': 'camera publishes with x'}}, 'a_pose: camera .*publish them rel'),
@@ -191,25 +183,11 @@ def test_another_calibration_of_the_driver_is_seen_in_tf():
     [
         ('pick_place', 'kinematics_params_file', '', "'' in pick_place; give all nodes the same"),
         ('pick_place', 'payload_mass', 1.2, '1.2 in pick_place'),
-        ('pick_place', 'close_pin', 40, 'close_pin = 40 is not in io_states'),
-        ('pick_place', 'blow_pin', 40, 'blow_pin = 40 is not in io_states'),
     ],
 )
 def test_settings_that_differ_are_named(node, name, value, expected):
     (text,) = wrong(with_parameter(well(), node, name, value))
     assert expected in text
-
-
-def test_a_gripper_behind_an_action_needs_its_server_and_no_pins():
-    seen = replace(well(), inputs={}, outputs={})
-    for name, value in (
-        ('gripper', 'action'), ('gripper_action', 'robotiq/gripper_cmd'),
-        ('gripper_action_type', 'gripper_command'),
-    ):
-        seen = with_parameter(seen, 'pick_place', name, value)
-    (text,) = wrong(seen)
-    assert 'action server robotiq/gripper_cmd (gripper_command) is not there; start' in text
-    assert not wrong(replace(seen, is_gripper_there=True))
 
 
 @pytest.mark.parametrize('name', ['scene_file', 'payload_mass', 'tool_voltage'])
@@ -220,10 +198,8 @@ def test_what_was_not_given_is_named(name):
     assert any(f'{name} not given; set them' in text for text in wrong(seen))
 
 
-def test_mock_hardware_is_not_asked_for_modes_and_pins():
-    seen = replace(
-        well(), robot_mode=None, safety_mode=None, program_running=None, inputs={}, outputs={}
-    )
+def test_mock_hardware_is_not_asked_for_modes_and_supply():
+    seen = replace(well(), robot_mode=None, safety_mode=None, program_running=None)
     seen = with_parameter(seen, 'trajectory_planner', 'check_modes', False)
     seen = replace(with_parameter(seen, 'pick_place', 'confirm_pins', False), tool_voltage=None)
     assert not wrong(seen)

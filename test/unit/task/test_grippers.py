@@ -59,7 +59,7 @@ def test_a_parameter_of_another_gripper_is_refused_with_its_owners(kind, name, o
 @pytest.mark.parametrize(
     ('name', 'said'),
     [
-        ('vacum', 'must be one of digital, vacuum, action, or module:Class'),
+        ('vacum', f'must be one of {", ".join(KINDS)}, or module:Class'),
         (7, 'must be one of'),
         ('no_such_module:Gripper', 'No module named'),
         ('math:Gripper', "no attribute 'Gripper'"),
@@ -76,9 +76,8 @@ def test_an_unknown_gripper_is_refused_by_name(name, said):
 @pytest.mark.parametrize(
     ('kind', 'files'),
     [
-        ('digital', ['gripper_digital']),
+        *((kind, [f'gripper_{kind}']) for kind in KINDS if kind != 'vacuum'),
         ('vacuum', ['gripper_vacuum', 'robot_sim_vacuum']),
-        ('action', ['gripper_action']),
         ('my_gripper:SerialGripper', []),
     ],
 )
@@ -116,6 +115,31 @@ def test_impossible_settings_are_refused(settings, said):
 
 def test_the_action_may_be_private_to_the_node():
     assert ActionSettings(gripper_action='~/grip').gripper_action == '~/grip'
+
+
+# ---- what preflight says of it
+
+
+PINS = dict.fromkeys(range(18), False)
+
+
+@pytest.mark.parametrize(
+    ('kind', 'given', 'seen', 'found', 'advice'),
+    [
+        ('digital', {}, {}, 'io_states not received', 'io_and_status_controller active'),
+        ('digital', {}, {'inputs': PINS, 'outputs': PINS}, 'part-present input is off', ''),
+        ('digital', {}, {'inputs': {}, 'outputs': PINS}, 'part_pin = 16 is not in', 'correct'),
+        ('vacuum', {'blow_pin': 17}, {'outputs': {16: False}}, 'blow_pin = 17 is', 'correct'),
+        ('vacuum', {'grip_feedback': 'none'}, {'inputs': PINS, 'outputs': PINS}, 'not verif', ''),
+        ('digital', {'confirm_pins': False}, {}, 'not confirmed', ''),
+        ('action', {}, {}, r'gripper_cmd \(gripper_command\) is not there', "start the gripper's"),
+        ('action', {}, {'gripper': GripperView(is_there=True)}, 'is there', ''),
+    ],
+)
+def test_each_kind_tells_preflight_what_is_seen_of_it(kind, given, seen, found, advice):
+    gripper = KINDS[kind](KINDS[kind].settings_type(**given), 24)
+    told = gripper.readiness(Observation(0.0, np.zeros(6), **seen))
+    assert re.search(found, told[0]) and bool(told[1]) is bool(advice) and advice in told[1]
 
 
 # ---- an action server that misbehaves

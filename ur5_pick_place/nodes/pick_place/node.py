@@ -43,7 +43,7 @@ from ur5_pick_place.nodes.pick_place.settings import TaskNodeSettings, chosen_gr
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.pick_place.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.pick_place.teaching import Taught, Teaching, stamp_text
-from ur5_pick_place.nodes.ros.diagnostics import Diagnostics
+from ur5_pick_place.nodes.ros.diagnostics import GRIPPER, GRIPPER_ADVICE, Diagnostics
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import Heartbeat
 from ur5_pick_place.nodes.ros.parameters import declare_all
@@ -129,7 +129,7 @@ class PickPlace(SerialNode):
         Diagnostics(
             self,
             lambda: (not self._machine.stop_reason, self._machine.state),
-            self._statistics.figures,
+            self._figures,
         )
         if self._teaching.warning:
             self._emit(events.RECOVERED, reason=self._teaching.warning)
@@ -141,6 +141,10 @@ class PickPlace(SerialNode):
             restores=True,
         )
         self._publish_state()
+
+    def _figures(self) -> dict[str, str]:
+        found, advice = self._station.gripper.readiness(self._port.observe())
+        return {**self._statistics.figures(), GRIPPER: found, GRIPPER_ADVICE: advice}
 
     def _offer_services(self, checks_modes: bool) -> None:
         machine, run, gripper = self._machine, self._run, self._station.gripper
@@ -306,13 +310,13 @@ class PickPlace(SerialNode):
 
     def come_to_rest(self) -> Iterator[None]:
         """Let the planner brake, as this node ends; it cancels a motion without this node."""
-        if not self._port.is_moving:
-            return
-        self._machine.stop('the pick_place node ends')
-        self._stop_planner.call_async(Trigger.Request())
-        deadline = time.monotonic() + _BRAKING
-        while self._port.is_moving and time.monotonic() < deadline:
-            yield
+        if self._port.is_moving:
+            self._machine.stop('the pick_place node ends')
+            self._stop_planner.call_async(Trigger.Request())
+            deadline = time.monotonic() + _BRAKING
+            while self._port.is_moving and time.monotonic() < deadline:
+                yield
+        self._station.gripper.shutdown()
 
     def _on_planner_death(self) -> None:
         """Stop the arm in place of the planner, whichever client moves it, and latch."""

@@ -13,6 +13,8 @@ from ur5_pick_place.nodes.ros.service_calls import steady_timer
 STREAMS = 'streams'
 """Key of the planner's value that tells why it refuses jogs and closed loops, or `ACCEPTED`."""
 ACCEPTED = 'accepted'
+GRIPPER, GRIPPER_ADVICE = 'gripper', 'gripper advice'
+"""Keys of the task node's values that tell what is seen of the gripper, and what to do."""
 _TICKS = 2000  # 16 s of a CB3 robot's joint_states
 
 

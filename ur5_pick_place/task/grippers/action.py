@@ -225,6 +225,14 @@ class ActionGripper(Gripper):
         view = seen.gripper
         return view.report is not None or (view.position is not None and view.is_still)
 
+    def readiness(self, seen: Observation) -> tuple[str, str]:
+        server = f'action server {self._name} ({self.settings.gripper_action_type})'
+        if seen.gripper.is_there:
+            return f'{server} is there', ''
+        return f'{server} is not there', (
+            "start the gripper's driver, or correct gripper_action and gripper_action_type"
+        )
+
     def silence(self, seen: Observation) -> str:
         s, blind = self.settings, 'cannot see whether the part is held'
         if s.grip_feedback == NO_FEEDBACK:

@@ -43,7 +43,8 @@ class Gripper(ABC):
     Opens, closes and verifies; each method that takes time is a generator of steps for a `Job`.
 
     A kind of gripper is a class with this interface and `settings_type`; the parameter `gripper`
-    names it (`registry`).
+    names it (`registry`). Its constructor touches no device, as the demo builds one to learn
+    its `pins`: connect in `initialise`, and disconnect in `shutdown`.
 
     - `settings`: of the class's `settings_type`
     - `voltage`: supply that the gripper needs [V]; None if not configured
@@ -147,6 +148,14 @@ class Gripper(ABC):
         if holds is None and self.settings.grip_feedback == NO_FEEDBACK:
             holds = True
         return bool(holds) and self.is_closed(seen)
+
+    def readiness(self, seen: Observation) -> tuple[str, str]:
+        """Return for `preflight` what is seen of it, and what to do; '' if all is well."""
+        shown = {True: 'a part', False: 'no part', None: 'nothing yet'}
+        return f'{type(self).__name__} shows {shown[self.part_signal(seen)]}', ''
+
+    def shutdown(self) -> None:  # noqa: B027 - most kinds need none
+        """Disconnect, as the node ends; must not wait."""
 
     @property
     def pins(self) -> frozenset[int]:

@@ -126,6 +126,21 @@ class OutputGripper(Gripper):
         level = seen.inputs.get(self.settings.part_pin)
         return None if level is None else level == self.settings.part_when_on
 
+    def readiness(self, seen: Observation) -> tuple[str, str]:
+        s = self.settings
+        if not s.confirm_pins:
+            return 'pins are not confirmed (confirm_pins: false), for mock hardware only', ''
+        if not seen.outputs:
+            return 'io_states not received', 'is io_and_status_controller active?'
+        for key in ('close_pin', 'open_pin', 'blow_pin', 'part_pin'):
+            pin = getattr(s, key, -1)
+            if pin >= 0 and pin not in (seen.inputs if key == 'part_pin' else seen.outputs):
+                return f'{key} = {pin} is not in io_states', 'correct the pin'
+        if s.grip_feedback != TOOL_INPUT:
+            return 'pins are there; no part-present input: a grasp is not verified', ''
+        is_on = 'on' if seen.inputs[s.part_pin] else 'off'
+        return f'pins are there; the part-present input is {is_on}', ''
+
     @property
     def pins(self) -> frozenset[int]:
         """The outputs that it switches."""
