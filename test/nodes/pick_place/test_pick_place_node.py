@@ -119,6 +119,7 @@ def test_poses_that_cannot_arrive_are_an_event_and_a_line_of_preflight(cell):
     seen = collect('cell2', lambda: False)
     cell.node.destroy_publisher(publisher)
     assert list(seen.unheard) == [f'/cell2/{topic}']
+    assert seen.gripper.startswith('pins are there') and not seen.gripper_advice
     assert 'best effort' in seen.unheard[f'/cell2/{topic}']
 
 
