@@ -3,12 +3,14 @@
 
 import ast
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 
 from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.task.grippers.registry import KINDS
 
 REPO = Path(__file__).resolve().parents[2]
 CONFIG = REPO / 'config'
@@ -80,6 +82,15 @@ def test_every_link_leads_to_a_file_or_a_heading(page):
         file = PAGES[page].parent / path if path else PAGES[page]
         assert file.exists(), target
         assert not heading or heading in anchors(file.read_text(encoding='utf-8')), target
+
+
+@pytest.mark.parametrize('kind', KINDS)
+def test_every_kind_of_gripper_has_a_file_and_a_row_that_links_to_it(kind):
+    name = f'gripper_{kind}.yaml'
+    row = rf'^\| `{kind}` \|.*\(\.\./config/{name}\) \|$'
+    assert re.search(row, text_of('docs/cycle.md'), re.MULTILINE)
+    given, settings = read_parameters(CONFIG / name), KINDS[kind].settings_type
+    assert given and given.keys() <= {field.name for field in fields(settings)}
 
 
 def test_every_parameter_of_an_example_is_declared():

@@ -43,8 +43,13 @@ class Gripper(ABC):
     Opens, closes and verifies; each method that takes time is a generator of steps for a `Job`.
 
     A kind of gripper is a class with this interface and `settings_type`; the parameter `gripper`
-    names it (`registry`). Its constructor touches no device, as the demo builds one to learn
-    its `pins`: connect in `initialise`, and disconnect in `shutdown`.
+    names it (`registry`). Its constructor touches no device, as the demo builds one to learn its
+    `pins`: connect in `initialise`, which a kind without tool supply overrides, and disconnect in
+    `shutdown`.
+
+    `part_signal`, `is_closed` and `is_open` are called every tick of 8 ms: for a slow device a
+    thread keeps their values. Give its connection to the constructor with a default, so that a
+    test passes a fake and lets the wall clock pass: a cell in process runs ahead of threads.
 
     - `settings`: of the class's `settings_type`
     - `voltage`: supply that the gripper needs [V]; None if not configured
@@ -63,7 +68,12 @@ class Gripper(ABC):
     """How the loss of a carried part shows."""
 
     releases_at_once: ClassVar[bool] = True
-    """Whether a part is released once opening is confirmed; else once the fingers are open."""
+    """
+    Whether a part is released once opening is confirmed; else once the fingers are open.
+
+    False for a device that may confirm a command and then fail.
+
+    """
 
     def __init__(self, settings: Any, voltage: int | None) -> None:
         self.voltage = voltage
@@ -114,7 +124,7 @@ class Gripper(ABC):
 
     @abstractmethod
     def part_signal(self, seen: Observation) -> bool | None:
-        """Return whether a part is held; None if nothing shows it."""
+        """Return whether a part is held; None if nothing shows it, or with `NO_FEEDBACK`."""
 
     @abstractmethod
     def is_closed(self, seen: Observation) -> bool:
