@@ -15,7 +15,7 @@ def emitted():
     """Return (file:line, event expressions, keywords) of every call of an `emit`."""
     for path in sorted(PACKAGE.rglob('*.py')):
         for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
-            if isinstance(node, ast.Call) and getattr(node.func, 'attr', '') == '_emit':
+            if isinstance(node, ast.Call) and getattr(node.func, 'attr', '') in ('emit', '_emit'):
                 first = node.args[0]
                 names = [first.body, first.orelse] if isinstance(first, ast.IfExp) else [first]
                 yield f'{path.name}:{node.lineno}', names, [k.arg for k in node.keywords]
