@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Published masses and inertias of the links of every UR type, and the payloads they are rated for.
+Published masses and inertias of the links of every UR type.
 
 They are in `arms.json`. Centre and inertia of link i are in DH frame i, which turns with joint i.
 No source has the rotors.
@@ -15,7 +15,6 @@ ur7e has the ur5e's. At 2cb0bf1: ur15. At 6ffee81: ur18, no second source. From 
 Centres and tensors of ur5: its parameter sheet (kinematics and dynamics), which has 1.1219 kg for
 links 4 and 5. Tensors of ur30, and mass and centre of link 6 of ur20: Universal Robots, article
 "DH Parameters for calculations of kinematics and dynamics" (the description repeats others').
-Payloads: Universal Robots, technical details of each type.
 
 """
 
@@ -50,11 +49,6 @@ def link_inertias(arm: str) -> tuple[LinkInertia, ...]:
         LinkInertia(link['mass'], np.array(link['centre']), _matrix(*link['inertia']))
         for link in _figures(arm)['links']
     )
-
-
-def rated_payload(arm: str) -> float:
-    """Return the largest mass at the flange of an arm [kg], tool and part together."""
-    return float(_figures(arm)['payload'])
 
 
 def _figures(arm: str) -> dict[str, Any]:

@@ -182,6 +182,7 @@ def _preset(
         q_max=Q_MAX,
         qd_max=np.deg2rad(np.array(arm['speeds'], dtype=float)[joint_group]),
         effort_max=np.array(arm['torques'], dtype=float)[joint_group],
+        payload=float(arm['payload']),
     )
 
 
@@ -198,7 +199,7 @@ def _from_table(table: Mapping[str, Any]) -> Model:
         key: _six(f'DH table: {key}', table.get(key, getattr(ur5, key))) for key in keys
     }
     _check_ur_geometry(columns)
-    return Model(name='dh', **columns)
+    return Model(name='dh', payload=ur5.payload, **columns)
 
 
 def _six(what: str, value: ArrayLike) -> Array:

@@ -63,9 +63,9 @@ By UR type, what UR publishes; an arm `like` another differs in what it gives it
 
 `cycle`: control period of the robot and its driver [s].
 `lengths`: a2, a3, d1, d4, d5, d6 [m]. `speeds`, `torques`: of joint 1-2, 3, 4-6 [deg/s, N m].
-`payload` [kg]. `links`: of links 1 to 6 `mass` [kg], `centre` [m] and `inertia`, see
-`link_inertias`: xx, yy, zz, xy, xz, yz about the centre [kg m2]. `assumed`: what UR has not
-published of this type.
+`payload` [kg]: UR, technical details of each type. `links`: of links 1 to 6 `mass` [kg], `centre`
+[m] and `inertia`, see `link_inertias`: xx, yy, zz, xy, xz, yz about the centre [kg m2]. `assumed`:
+what UR has not published of this type.
 
 """
 UR_TYPES = tuple(ARMS)
@@ -92,6 +92,7 @@ class Model:
     q_max: Array
     qd_max: Array  # (6,) speed limits [rad/s]
     effort_max: Array  # (6,) torque limits [N m]
+    payload: float  # largest mass at the flange, tool and part together [kg]
     # (6, 4, 4) calibrated arms only: the frame in which joint i turns about z, seen from frame
     # i-1; a nominal arm has Tz(d_i) there
     mounts: Array | None = None

@@ -65,7 +65,7 @@ class TaskSettings(Settings):
     grasp_retries: int = setting(
         1, 'how often a missed grasp is retried, from above the place', low=0, high=10
     )
-    part_mass: float = setting(0.08, 'mass of the part', unit='kg', low=0.0, high=16.0)
+    part_mass: float = setting(0.08, 'mass of the part', unit='kg', low=0.0, high=35.0)
     part_centre: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0),
         'centre of gravity of the part in the TCP frame',

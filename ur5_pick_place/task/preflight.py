@@ -23,6 +23,7 @@ SHARED = (
     'scene_file',
     'controller',
     'payload_mass',
+    'rated_payload',
     'payload_centre',
     'tool_voltage',
 )

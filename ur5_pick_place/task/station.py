@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model
-from ur5_pick_place.kinematics.link_inertias import rated_payload
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -60,7 +59,7 @@ class Station:
         emit: Emit,
     ) -> None:
         self.port, self.emit = port, emit
-        s, most = settings, rated_payload(model.name)
+        s, most = settings, model.payload
         if s.payload[0] + s.task.part_mass > most:
             raise InvalidInput(
                 f'payload_mass = {s.payload[0]:g} kg and part_mass = {s.task.part_mass:g} kg: a '

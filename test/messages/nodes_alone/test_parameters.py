@@ -195,3 +195,9 @@ def test_a_calibration_of_the_lengths_that_two_types_share_is_of_either(tmp_path
     for name in ('ur5e', 'ur7e'):
         model = load_cell(RobotSettings(ur_type=name, kinematics_params_file=path)).model
         assert (model.name, model.calibration) == (name, 'calib_1234')
+
+
+def test_an_arm_carries_what_its_label_says():
+    assert load_cell(RobotSettings(ur_type='ur10e', payload_mass=12.0)).model.payload == 12.5
+    with pytest.raises(InvalidInput, match='a ur10e carries 10 kg'):
+        load_cell(RobotSettings(ur_type='ur10e', payload_mass=12.0, rated_payload=10.0))

@@ -166,6 +166,7 @@ def test_every_arm_holds_its_rated_payload_stretched_out_and_not_ten_times_it() 
     still = np.zeros((1, 6))
     for arm, mass in rated.items():
         m = load_model(arm)
+        assert m.payload == mass
         assert check_torque(np.zeros(1), still, still, still, lifting(m, mass)) < 1.0
         with pytest.raises(GateRefusal, match='would need'):
             check_torque(np.zeros(1), still, still, still, lifting(m, 10 * mass))

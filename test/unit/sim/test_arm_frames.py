@@ -9,7 +9,6 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
-from ur5_pick_place.kinematics.link_inertias import rated_payload
 from ur5_pick_place.sim.physics.arm import ARM_TYPES, fixed_frames, link_frames, load_arm
 
 UR5 = load_arm('ur5')
@@ -68,7 +67,7 @@ def test_a_prefix_marks_every_frame_but_world(rng):
 @pytest.mark.parametrize('ur_type', UR_TYPES)
 def test_series_payload_and_torques_are_those_of_our_tables(ur_type):
     arm, model = load_arm(ur_type), load_model(ur_type)
-    assert (arm.cycle, arm.payload) == (model.cycle, rated_payload(ur_type))
+    assert (arm.cycle, arm.payload) == (model.cycle, model.payload)
     assert (arm.polyscope == '3') == (ur_type in ('ur3', 'ur5', 'ur10'))
     assert arm.cycle == (0.008 if arm.polyscope == '3' else 0.002)
     assert [link.torque for link in arm.links] == model.effort_max.tolist()

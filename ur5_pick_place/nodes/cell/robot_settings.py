@@ -10,7 +10,6 @@ from rclpy.node import Node
 from ur5_pick_place.config_files import share_directory, user_path
 from ur5_pick_place.errors import InvalidInput, UnknownGroup
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
-from ur5_pick_place.kinematics.link_inertias import rated_payload
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene.scene import Scene, Tool
 from ur5_pick_place.planning.scene.scene_file import load_scene
@@ -35,7 +34,16 @@ class RobotSettings(Settings):
         '', 'table height, TCP, tool, boxes; a path, or a bare file name within config/'
     )
     payload_mass: float | None = setting(
-        None, 'mass of the tool, without a part', unit='kg', low=0.0, high=16.0, kind=float
+        None, 'mass of the tool, without a part', unit='kg', low=0.0, high=35.0, kind=float
+    )
+    rated_payload: float | None = setting(
+        None,
+        'largest mass that the arm carries, tool and part, where its label differs from the '
+        "type's: a ur10e has 10 or 12.5",
+        unit='kg',
+        low=0.0,
+        high=35.0,
+        kind=float,
     )
     payload_centre: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0),
@@ -122,11 +130,12 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
 
     """
     model = load_arm(settings.ur_type, settings.kinematics_params_file)
-    most = rated_payload(model.name)
-    if settings.payload_mass is not None and settings.payload_mass > most:
+    if settings.rated_payload is not None:
+        model = replace(model, payload=settings.rated_payload)
+    if settings.payload_mass is not None and settings.payload_mass > model.payload:
         raise InvalidInput(
-            f'payload_mass = {settings.payload_mass} kg: a {model.name} carries {most:g} kg; '
-            'check ur_type and payload_mass'
+            f'payload_mass = {settings.payload_mass} kg: a {model.name} carries '
+            f'{model.payload:g} kg; check ur_type, payload_mass and rated_payload'
         )
     unset = []
     if not settings.scene_file:
