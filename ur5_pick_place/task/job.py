@@ -30,7 +30,7 @@ _KEPT = 8  # replies; two commands at most are outstanding
 class GripperReport:
     """What a gripper's action server reported about the latest goal."""
 
-    target: float  # position of the goal [m or rad, as the server]
+    target: float  # position of the goal [unit of the server]
     position: float = math.nan  # of the fingers
     # stalled, reached_goal: as in the action's feedback and result
     stalled: bool = False
@@ -44,7 +44,7 @@ class GripperView:
 
     is_there: bool = False  # whether its server is available
     report: GripperReport | None = None  # None before a goal was accepted
-    # of the gripper's joint on joint_states [m or rad]; None if none was received lately
+    # of the gripper's joint on joint_states [unit of the server]; None if none was received lately
     position: float | None = None
     is_still: bool = False  # whether that joint has not moved lately
     # whether that joint was received before, and is now missing for too long, as
@@ -108,7 +108,7 @@ class SetToolVoltage:
 class MoveGripper:
     """Send a goal to the gripper's server; done when accepted, `Observation` has the rest."""
 
-    position: float  # [m or rad, as the server]
+    position: float  # [unit of the server]
     max_effort: float  # [N or N m, as the server]; 0 = the server's default
     timeout: float  # a goal that is accepted later than this is canceled [s]
 

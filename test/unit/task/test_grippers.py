@@ -117,6 +117,13 @@ def test_the_action_may_be_private_to_the_node():
     assert ActionSettings(gripper_action='~/grip').gripper_action == '~/grip'
 
 
+@pytest.mark.parametrize('closed', [85.0, 100.0, 255.0])
+def test_positions_may_be_millimetres_percent_or_counts(closed):
+    gripper = gripper_of(close_position=closed, position_tolerance=2.0)
+    error, commands = Server(stalls_at=40.0).do(grip(gripper))
+    assert error == '' and [c.position for c in commands] == [closed]
+
+
 # ---- what preflight says of it
 
 

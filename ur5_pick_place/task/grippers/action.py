@@ -16,6 +16,8 @@ from ur5_pick_place.task.grippers.signals import PartSignal
 from ur5_pick_place.task.job import GripperReport, MoveGripper, Observation, Steps
 
 GRIPPER_COMMAND, PARALLEL = 'gripper_command', 'parallel_gripper_command'
+# Of one jaw or both, in m, mm, rad, percent or counts: whatever the server takes.
+_UNIT, _MOST = "the server's unit", 1000.0
 _KNOWN_WITHIN = 1.0  # [s] in which the joint of a gripper at rest must show whether it holds
 
 
@@ -30,21 +32,21 @@ class ActionSettings(GripperSettings):
         GRIPPER_COMMAND, 'its type, of control_msgs', choices=(GRIPPER_COMMAND, PARALLEL)
     )
     open_position: float = setting(
-        0.0, 'position of the open gripper', unit='m or rad', low=-10, high=10
+        0.0, 'position of the open gripper', unit=_UNIT, low=-_MOST, high=_MOST
     )
     close_position: float = setting(
         0.8,
         'position beyond the part, so that the fingers stall on it',
-        unit='m or rad',
-        low=-10,
-        high=10,
+        unit=_UNIT,
+        low=-_MOST,
+        high=_MOST,
     )
     position_tolerance: float = setting(
         0.02,
         'largest deviation at which a position counts as reached',
-        unit='m or rad',
+        unit=_UNIT,
         low=1e-5,
-        high=1.0,
+        high=_MOST,
     )
     max_effort: float = setting(
         50.0,
@@ -56,9 +58,9 @@ class ActionSettings(GripperSettings):
     part_positions: tuple[float, ...] = setting(
         (0.0, 0.0),
         'lowest and highest position of fingers that hold a part; equal: a stall verifies a grasp',
-        unit='m or rad',
-        low=-10.0,
-        high=10.0,
+        unit=_UNIT,
+        low=-_MOST,
+        high=_MOST,
         length=2,
     )
     gripper_joint: str = setting(
