@@ -8,7 +8,7 @@ part), whose pose is the same on every branch; then joint limits and collisions 
 
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -307,26 +307,26 @@ class Stop(NamedTuple):
 
 
 def shortest_chain(
-    model: Model, q_start: Array, stops: Sequence[Stop], qd_max: Array
+    model: Model, q_start: Array, stops: Sequence[Stop], times: Callable[[Array, Array], Array]
 ) -> list[Array]:
     """
     Return the joints (6,) at each stop that minimise the total time of the moves.
 
-    By dynamic programming over all solutions of all stops; a move takes as long as its slowest
-    joint at full velocity.
-
-    `q_start` (6,) [rad]. `qd_max` (6,): joint velocity limits [rad/s].
+    By dynamic programming over all solutions of all stops. `q_start` (6,) [rad]. `times`: joints
+    (n, 6) at the starts and ends of moves [rad] -> how long they take (n,) [s].
 
     The list is empty if no chain of solutions keeps the branch on every line.
 
     """
     here, cost, came_from = np.atleast_2d(q_start), np.zeros(1), []
     for stop in stops:
-        turn = np.abs(stop.goals[:, None] - here)  # (k, previous k, 6)
-        through = cost + (turn / qd_max).max(axis=2)
+        is_allowed = np.ones((len(stop.goals), len(here)), bool)
         if stop.is_line:
-            same = classify(model, stop.goals)[:, None] == classify(model, here)
-            through[~same | (turn > np.pi).any(axis=2)] = np.inf
+            is_allowed &= classify(model, stop.goals)[:, None] == classify(model, here)
+            is_allowed &= (np.abs(stop.goals[:, None] - here) <= np.pi).all(axis=2)
+        to, since = np.nonzero(is_allowed)
+        through = np.full(is_allowed.shape, np.inf)
+        through[to, since] = cost[since] + times(here[since], stop.goals[to])
         came_from.append(through.argmin(axis=1))
         here, cost = stop.goals, through.min(axis=1)
     if not np.isfinite(cost.min()):

@@ -38,7 +38,7 @@ from ur5_pick_place.planning.ways_round import SEARCH_TIME, time_distance
 
 _CANDIDATES = 16  # joint goals tried for one pose, the soonest reached first
 _NO_SEARCH = 1.25  # no search if a straight motion is at most this multiple of the shortest
-_PARTS = 12  # of a straight motion, to measure how far it moves the TCP and the elbow
+_PARTS = 6  # of a straight motion, to measure how far it moves the TCP and the elbow
 
 
 @dataclass(frozen=True)
@@ -267,7 +267,7 @@ class MotionPlanner:
         self.check_world()
         begin = time.monotonic()
         free = self._free_goals(q_start, goals)
-        times = self.straight_times(q_start, free)
+        times = self.straight_times(q_start, np.array(free))
         motion, k, contact = self._straight(q_start, free, times, scaling)
         is_short = k == 0 or times[k] <= _NO_SEARCH * times.min()
         if motion is not None and (is_short or contact is None):  # nothing to go round
@@ -365,22 +365,26 @@ class MotionPlanner:
     ) -> list[Array]:
         """Return every joint goal (6,) of a pose (4, 4), that reached soonest first."""
         goals = joint_goals(self.collision, self.limits, T_base_tool, q_near, branch, within)
-        return [goals[i] for i in np.argsort(self.straight_times(q_near, goals), kind='stable')]
+        return self._soonest_first(q_near, goals)
 
-    def straight_times(self, q_start: Array, goals: Sequence[Array]) -> Array:
+    def straight_times(self, q_start: Array, q_goal: Array) -> Array:
         """
-        Return about how long the straight joint motions to goals (6,) take (n,) [s].
+        Return about how long straight motions take (n,) [s], between joints (6,) or (n, 6) [rad].
 
         Joint speeds alone would prefer half a turn of the shoulder to one of the wrist, which
         moves the TCP less and is over sooner.
 
         """
-        dq = np.array(goals) - q_start
+        dq = np.atleast_2d(q_goal - q_start)
         share = (np.arange(_PARTS) + 0.5)[:, None, None] / _PARTS
         q, per_time = (q_start + share * dq).reshape(-1, 6), np.tile(dq, (_PARTS, 1))
-        swept = tcp_and_elbow_speed(self.model, q, per_time, self.scene.tool.p_tool_tcp)
-        swept = swept.reshape(_PARTS, -1, 2).mean(axis=0).max(axis=-1)  # [m]
+        speeds = tcp_and_elbow_speed(self.model, q, per_time, self.scene.tool.p_tool_tcp)
+        swept = speeds.reshape(_PARTS, -1, 2).mean(axis=0).max(axis=-1)  # [m]
         return np.asarray(np.maximum(time_distance(dq, self.limits.qd), swept / self.limits.speed))
+
+    def _soonest_first(self, q_start: Array, goals: Sequence[Array]) -> list[Array]:
+        order = np.argsort(self.straight_times(q_start, np.array(goals)), kind='stable')
+        return [goals[i] for i in order]
 
     def _free_goals(self, q_start: Array, goals: Sequence[Array]) -> list[Array]:
         """Return the goals without contact, the preferred one first; refuse if there is none."""
@@ -396,7 +400,7 @@ class MotionPlanner:
             raise GateRefusal(f'at the goal{also} {self.collision.check(goals[0])}', 'collision')
         if free[0] is goals[0]:
             return free
-        return [free[i] for i in np.argsort(self.straight_times(q_start, free), kind='stable')]
+        return self._soonest_first(q_start, free)
 
     def _straight(
         self,

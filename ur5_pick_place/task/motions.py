@@ -312,8 +312,8 @@ class CycleMotions:
             else:
                 goals = self._planner.joint_goals(self._T_goal(stage), self._q, self._branch)
             stops.append(Stop(np.array(goals), stage.do != 'ptp'))
-        model, qd = self._planner.model, self._planner.limits.qd
-        return iter(shortest_chain(model, self._q, stops, qd))
+        planner = self._planner
+        return iter(shortest_chain(planner.model, self._q, stops, planner.straight_times))
 
     def _speed(self, step: Step) -> float:
         near = step.before.is_at_part or step.after.is_at_part
