@@ -6,18 +6,21 @@ Bodies of the arm: convex polytopes that follow the links of every UR type.
 Universal_Robots_ROS2_Description 2.4.5 (meshes/<type>/collision), which for ur3e, ur5e, ur10e,
 ur16e, ur20 and ur30 are the convex hulls of the links or of their parts; those of the ur15 to its
 visual meshes. ur18 and ur8long have the ur15's base, shoulder and wrists, and its upper arm and
-forearm with longer or shorter tubes. Meshes were cut first: of ur3, ur5 and ur10 a link with
-two axes into the points within its radius about either axis, an upper arm or forearm into its two
+forearm with longer or shorter tubes. Meshes were cut first: of ur3, ur5 and ur10 a link with two
+axes into the points within its radius about either axis, an upper arm or forearm into its two
 housings, its tube and their collars, the cable socket off the base; of the others the housing at
 the shoulder off the upper arm. The body of each part is a polytope around its convex hull. Planes
 that touch the hull were added where a corner was farthest from it, until no corner was more than
 2.4 mm (ur3, ur5, ur10) or 3.3 mm away; planes that this does not need were left out again, and
-vertices rounded outwards to 0.1 mm.
+vertices rounded outwards to 0.1 mm. Where a body was still more than 5 mm from its mesh, planes
+cut that off (cable sockets, collars of the upper arms of ur5 and ur10, a housing of the ur3's
+forearm).
 
-No point of a mesh is outside the bodies. No point of their surface is more than 5.6 mm from the
-mesh, but for hollows in a link's end that no other link enters (8 mm deep; 22 mm below the base of
-the ur3). On ur15, ur18, ur8long, ur20 and ur30 upper arm and forearm are in five pieces each, and
-hollows between them and in open ends are filled: up to 20 mm deep.
+No point of a mesh is outside the bodies. No point of their surface is more than 5 mm from the
+mesh, but for a spot on the ur10's forearm (5.6 mm), and for hollows in a link's end that no other
+link enters (8 mm deep; 22 mm below the base of the ur3). On ur15, ur18, ur8long, ur20 and ur30
+upper arm and forearm are in five pieces each, and hollows between them and in open ends are
+filled: up to 20 mm deep.
 
 """
 
@@ -65,18 +68,19 @@ def bodies_apart(model: Model) -> frozenset[tuple[int, int]]:
     None of an arm of no known type.
 
     """
-    return frozenset((a, b) for a, b in _fitted().get(_same(model.name), {}).get('apart', ()))
+    pairs = _fitted().get(_same(model.name), {}).get('apart', ())
+    return frozenset((int(a), int(b)) for a, b in pairs)
 
 
 @lru_cache
-def _fitted() -> dict[str, dict[str, list[list[int]]]]:
+def _fitted() -> dict[str, dict[str, list[list[float]]]]:
     """
     Return for each type and link the coordinates of each body, x y z x y z ... [0.1 mm].
 
     The entry `apart` has pairs of bodies instead.
 
     """
-    found: dict[str, dict[str, list[list[int]]]] = json.loads(
+    found: dict[str, dict[str, list[list[float]]]] = json.loads(
         Path(__file__).with_suffix('.json').read_text()
     )
     return found

@@ -3,10 +3,11 @@
 The arm's bodies against facts about the manufacturer's collision meshes.
 
 `ur_link_surfaces.json` was measured once on Universal_Robots_ROS2_Description 2.4.5, for the ur15
-on its visual meshes; ur18 and ur8long have its links, longer or shorter. For each other type
-and link it has points [0.1 mm, DH frame of the link] on the mesh (`on_`) and points 6 mm outside
-it, hollows left out (`off_`); for each type joints [0.1 mrad] of tool-down poses in which two
-meshes of the bare arm touch, and others in which all pairs of them are 15 mm apart (ur5: 12 mm).
+on its visual meshes; ur18 and ur8long have its links, longer or shorter. For each other type and
+link it has points [0.1 mm, DH frame of the link] on the mesh (`on_`) and points 5 to 11 mm
+outside it, hollows left out (`off_`); for each type joints [0.1 mrad] of tool-down poses in which
+two meshes of the bare arm touch, and others in which all pairs of them are 15 mm apart (ur5: 12
+mm).
 
 """
 
