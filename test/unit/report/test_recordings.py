@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rclpy.context import Context
 from recordings import (
     ARM,
     CONTROLLER,
@@ -23,6 +24,8 @@ from recordings import (
     write_recording,
 )
 
+from ur5_pick_place.demo.recorded_run import RunFile
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
 from ur5_pick_place.report import command as report
@@ -196,6 +199,20 @@ def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
     found = report.read_report(tmp_path / 'twice.mcap')
     assert [run.result['method'] for run in found.runs] == ['recording', 'recording 2']
     assert all(run.motion.t.size == JOINTS.t.size for run in found.runs)
+
+
+def test_a_demo_on_a_full_disk_names_its_recording_and_keeps_no_run(ros_domain) -> None:
+    full, context = Path('/dev/full'), Context()
+    context.init()
+    with (
+        context,
+        pytest.raises(ExecutionError, match='recording /dev/full .*No space left.*TMPDIR'),
+        RunFile(full, {}) as file,
+    ):
+        with file.recording(context) as rows:
+            pass
+        file.add(rows, {'method': 'ik'})
+    assert file.runs == 0
 
 
 def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> None:
