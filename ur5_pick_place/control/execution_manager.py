@@ -186,13 +186,9 @@ class ExecutionManager:
             # The task node ends freedrive when the latch is first set, but not at a repeated stop:
             # the arm counts as guided again when that node reports it again.
             self.status.is_in_freedrive = False
-        are_old = self.status.age(self._clock()) > self._tracking.takeover_time
         goal = self._goal
         if goal and goal.phase is Phase.RUNNING:
-            if are_old and not (latch or is_near):
-                goal.pending_stop = reason  # until joints show where the arm is: a pause can wait
-            else:
-                self._brake(goal, reason, is_near, are_old)
+            self._stop_goal(goal, reason, is_near, can_wait=not (latch or is_near))
         elif goal and goal.is_braking and is_near:
             goal.enter(Phase.CANCELING, reason)  # an object in its braking path
         if (stream := self._stream) and stream.can_stop(is_near):
@@ -202,6 +198,13 @@ class ExecutionManager:
                 self._hold()
         self._cancel_stopped_motion()
         self._publish_state()
+
+    def _stop_goal(self, goal: Goal, reason: str, is_near: bool, can_wait: bool) -> None:
+        are_old = self.status.age(self._clock()) > self._tracking.takeover_time
+        if are_old and can_wait:
+            goal.pending_stop = reason  # until joints show where the arm is
+        else:
+            self._brake(goal, reason, is_near, are_old)
 
     def _brake(self, goal: Goal, reason: str, is_near: bool, are_old: bool) -> None:
         braking = None
@@ -265,9 +268,11 @@ class ExecutionManager:
         self._foreign.stillness.update(status.stamp, status.q)
         if self._stream:
             self._tick(self._stream)
-        if self._goal and (reason := self._goal.pending_stop):
-            self._goal.pending_stop = ''
-            self.stop(reason, latch=False)
+        if (goal := self._goal) and (reason := goal.pending_stop):
+            goal.pending_stop = ''
+            self._stop_goal(goal, reason, is_near=False, can_wait=True)
+            self._cancel_stopped_motion()
+            self._publish_state()
         if self._goal:
             self._follow(self._goal)
 

@@ -333,6 +333,7 @@ def test_a_pause_with_old_joints_waits_for_recent_ones_and_brakes():
     assert len(cell.port.sent) == 2 and cell.port.sent[-1].is_braking
     cell.run(3.0)
     assert not cell.port.cancels and cell.ends == [Outcome.failed('paused')]
+    assert cell.executor.stops == 1, 'what was asked for after the pause is not stopped too'
 
 
 def test_a_stop_while_a_pause_waits_for_recent_joints_cancels_at_once():

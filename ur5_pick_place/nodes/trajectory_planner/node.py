@@ -345,6 +345,8 @@ class TrajectoryPlanner(SerialNode):
         self.get_logger().warning(one_line(text))
 
     def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
+        # A busy PC may have left joints unread, and from old ones the arm cannot brake.
+        self._link.joint_listener.poll()
         self._manager.stop('stop requested', latch=True)
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         return reply
