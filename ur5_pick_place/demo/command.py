@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
         except BrokenPipeError:
             raise
         except (Ur5PickPlaceError, OSError) as error:
-            print(f'demo: {error}', file=sys.stderr)
+            print(f'demo: {_reason(error, work)}', file=sys.stderr)
             code = 1
         if file.runs:  # those of one method are kept even if the next one fails
             code |= _keep(work, options)
@@ -96,7 +96,7 @@ def _keep(work: Path, options: DemoOptions) -> int:
         _write_page(work, report)
         made = publish(work, options.out)
     except (Ur5PickPlaceError, OSError) as error:
-        print(f'demo: {error}', file=sys.stderr)
+        print(f'demo: {_reason(error, work)}', file=sys.stderr)
         return 1
     results = [run.result for run in report.runs]
     print(f'\n{table(results)}\n')
@@ -106,6 +106,13 @@ def _keep(work: Path, options: DemoOptions) -> int:
     for result in failed:
         print(f'demo: {result["method"]} failed: {result["reason"]}', file=sys.stderr)
     return int(bool(failed))
+
+
+def _reason(error: Exception, work: Path) -> str:
+    """Return the reason of an error; one of writing to a full disk names no file."""
+    if not isinstance(error, OSError) or error.filename:
+        return str(error)
+    return f'{work}: {error}: free some space, or set TMPDIR to a folder on another disk'
 
 
 def _write_page(work: Path, report: 'Report') -> None:

@@ -15,7 +15,7 @@ from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain
 from ur5_pick_place.demo.progress import ProgressDisplay
 from ur5_pick_place.demo.spots import T_tool_grip
-from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
+from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
@@ -40,13 +40,10 @@ class RunFile:
 
     `facts`: about the arm, as JSON values.
 
-    Leaving it raises `ExecutionError` if it cannot be completed, such as on a full disk.
-
     """
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
         self._facts = facts
-        self._path = path
         self._stream: BinaryIO = path.open('wb')
         self._file: McapFile | None = None
         self.runs = 0
@@ -60,12 +57,9 @@ class RunFile:
             with self._stream:
                 if self._file:
                     self._file.finish()
-        except OSError as error:
+        except OSError:
             self.runs = 0
-            raise ExecutionError(
-                f'the recording {self._path} cannot be written: {error}: free some space, or set '
-                'TMPDIR to another disk'
-            ) from error
+            raise
 
     @contextlib.contextmanager
     def recording(self, context: 'Context') -> Iterator[list[Any]]:

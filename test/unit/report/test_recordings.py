@@ -24,8 +24,7 @@ from recordings import (
     write_recording,
 )
 
-from ur5_pick_place.demo.recorded_run import RunFile
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.demo import command as demo
 from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
 from ur5_pick_place.report import command as report
@@ -201,18 +200,21 @@ def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
     assert all(run.motion.t.size == JOINTS.t.size for run in found.runs)
 
 
-def test_a_demo_on_a_full_disk_names_its_recording_and_keeps_no_run(ros_domain) -> None:
-    full, context = Path('/dev/full'), Context()
-    context.init()
-    with (
-        context,
-        pytest.raises(ExecutionError, match='recording /dev/full .*No space left.*TMPDIR'),
-        RunFile(full, {}) as file,
-    ):
-        with file.recording(context) as rows:
+def test_a_demo_on_a_full_disk_keeps_no_run_and_says_what_to_do(
+    ros_domain, monkeypatch, capsys
+) -> None:
+    def record(_method, _options, _work, file, _stream) -> None:
+        with context, file.recording(context) as rows:
             pass
         file.add(rows, {'method': 'ik'})
-    assert file.runs == 0
+        assert file.runs == 1
+
+    (context := Context()).init()
+    monkeypatch.setattr(demo, 'record_run', record)
+    monkeypatch.setattr(demo, 'RUN_FILE', '/dev/full')
+    assert demo.run([]) == 1
+    said = capsys.readouterr().err
+    assert re.fullmatch(r'demo: /.*No space left on device: free some .* TMPDIR .*\n', said), said
 
 
 def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> None:
