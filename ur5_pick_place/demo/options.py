@@ -4,6 +4,7 @@
 import argparse
 import math
 import os
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -262,5 +263,10 @@ def check_folder(folder: Path) -> None:
     """Refuse, with `InvalidInput`, a folder in which nothing can be written."""
     paths = (folder, *folder.absolute().parents)
     existing = next(path for path in paths if os.path.lexists(path))  # a link to nothing too
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InvalidInput(f'--out {folder}: {existing} is not a writable folder')
+    try:
+        with tempfile.TemporaryFile(dir=existing):  # access rights tell nothing of quotas, shares
+            pass
+    except OSError as error:
+        raise InvalidInput(
+            f'--out {folder}: {existing} is not a writable folder: {error.strerror}'
+        ) from error

@@ -103,6 +103,8 @@ def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'link').symlink_to(tmp_path / 'nothing')
     with pytest.raises(InvalidInput, match='link is not a writable folder'):
         read_options(['--out', str(tmp_path / 'link')])
+    with pytest.raises(InvalidInput, match='/proc is not a writable folder: '):
+        read_options(['--out', '/proc/out'])  # where access rights allow root to write
     (tmp_path / 'latest').mkdir()
     with pytest.raises(InvalidInput, match='is not a symlink'):
         read_options(['--out', str(tmp_path)])
