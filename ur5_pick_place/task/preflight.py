@@ -11,6 +11,7 @@ import numpy as np
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus, mode_fault
 from ur5_pick_place.errors import fixed, one_line
+from ur5_pick_place.kinematics import UR_TYPES
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
@@ -39,7 +40,7 @@ _SLOWEST = 100.0  # [Hz] of the driver's 125
 _OLDEST = 0.5  # [s] of joints on arrival; more is a clock that is wrong
 _SAME = (1e-3, np.deg2rad(0.1))  # [m], [rad] by which TF and our kinematics may differ
 # A type whose robot may call itself by another number at the dashboard: it is that arm.
-_ALSO = {'ur7e': 5, 'ur12e': 10}
+_ALSO = {'ur7e': 'ur5', 'ur12e': 'ur10'}
 _FEW = 10  # joint_states at least
 
 
@@ -157,14 +158,24 @@ def _type(seen: Observed) -> Check:
             'type', f'{ur_type}; the robot does not tell its own (no dashboard, or PolyScope X): '
             'compare a pose with the pendant',
         )
-    told = re.search(r'\d+', model)
-    allowed = [int(n) for n in re.findall(r'\d+', ur_type)] + [_ALSO.get(ur_type, -1)]
-    if told is None or int(told[0]) in allowed:
-        return Check('type', f'{ur_type}; the robot calls itself {model}, of either series')
+    alike = [name for name in UR_TYPES if _number(model) in _numbers(name)]
+    if _number(model) in ('', *_numbers(ur_type)):
+        others = ', '.join(name for name in alike if name != ur_type)
+        apart = f', as may {others}: compare its label' if others else ''
+        return Check('type', f'{ur_type}; the robot calls itself {model}{apart}')
     return Check(
         'type', f'{ur_type}, but the robot calls itself {model}',
         'give ur_type of this robot and its calibration file, or connect to the other robot',
     )
+
+
+def _numbers(ur_type: str) -> tuple[str, str]:
+    return _number(ur_type), _number(_ALSO.get(ur_type, ur_type))
+
+
+def _number(robot: str) -> str:
+    found = re.search(r'\d+', robot)
+    return found[0] if found else ''
 
 
 def _robot(seen: Observed) -> Check:

@@ -171,6 +171,20 @@ def test_the_arm_is_compared_with_what_the_robot_calls_itself(ur_type, model, is
     assert found == [] if is_it else f'calls itself {model}; give ur_type' in found[0]
 
 
+@pytest.mark.parametrize(
+    ('ur_type', 'model', 'said'),
+    [
+        ('ur5e', 'UR5', 'itself UR5, as may ur5, ur7e: compare its label'),
+        ('ur12e', 'UR10', 'itself UR10, as may ur10, ur10e: compare its label'),
+        ('ur20', 'UR20', 'itself UR20'),
+    ],
+)
+def test_types_that_the_answer_does_not_tell_apart_are_named(ur_type, model, said):
+    seen = with_parameter(well(), 'trajectory_planner', 'ur_type', ur_type)
+    (found,) = [c for c in check_all(replace(seen, robot_model=model)) if c.name == 'type']
+    assert found.is_ok and found.found.endswith(said), found
+
+
 def test_another_calibration_of_the_driver_is_seen_in_tf():
     seen = well()
     (text,) = wrong(replace(seen, T_tf=moved(seen.T_fk, 0.004)))
