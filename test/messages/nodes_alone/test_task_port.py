@@ -14,7 +14,7 @@ from ur5_pick_place.nodes.pick_place import task_port
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.job import SetOutput
 
-PARTS = ('RobotIo', 'JointListener', 'ActionClient', 'CarriedPart', 'SpeedScaling', 'watch_peer')
+PARTS = ('RobotIo', 'JointListener', 'ActionClient', 'CarriedPart', 'watch_peer')
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,11 @@ SPACING = 0.02
 """Time [s] between two points, where the jerk has no kink between them."""
 # The profile has a kink of jerk at every knot, of which only the sharp ones become points: a
 # controller that splices lets a stop begin between two points only, see `splicing.gap_form`.
-_POINT_TURN = 4e-3  # [rad] of any joint, between two knots farther apart than `SPACING`
+# Between two knots that are farther apart than both of these, points are added first:
+_POINT_SPACING = 8e-3  # [s]
+_POINT_TURN = 4e-3  # [rad] of any joint
 _LONGEST = 0.032  # [s] between two points with a knot between them: 4 cycles of 8 ms
-_MOST_JERK = 1.01  # share of the limit, at most, in a quintic across a knot
+_MOST_JERK = 1.004  # share of the limit, at most, in a quintic across a knot
 _PASSES = 2  # each of which leaves out at most every second point
 _SAMPLED = 2e-3  # [s] between two moments at which limits are checked, more in a long motion
 _LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
@@ -102,7 +104,7 @@ def _point_parameters(path: JointPath, profile: PathVelocityProfile, limits: Lim
     knots = profile.knots
     time = np.diff(profile.clock(knots))
     turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)
-    parts = np.ceil(np.minimum(time / SPACING, turn / _POINT_TURN)).clip(1).astype(int)
+    parts = np.ceil(np.minimum(time / _POINT_SPACING, turn / _POINT_TURN)).clip(1).astype(int)
     first = np.concatenate([[0], np.cumsum(parts)])
     x = np.interp(np.arange(first[-1] + 1), first, knots)
     draft, kept = _points(path, profile, x, 1.0)[0], np.arange(len(x))
