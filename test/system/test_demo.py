@@ -117,11 +117,11 @@ def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
     assert stages[-1] == 'home'
     (recorded,) = report.read_report(latest).runs
     motion = recorded.motion
-    assert motion.trace.t[-1] - motion.trace.t[0] > run['cycle_time_s']
-    assert motion.trace.tcp_speed.max() == pytest.approx(run['max_tcp_speed_m_s'], rel=0.01)
-    assert motion.trace.tcp_speed.max() <= motion.max_speed + 1e-3
-    numeric = np.gradient(motion.trace.q, motion.trace.t, axis=0)
-    assert np.abs(numeric - motion.trace.qd).max() < 0.2
+    assert motion.t[-1] - motion.t[0] > run['cycle_time_s']
+    assert motion.tcp_speed.max() == pytest.approx(run['max_tcp_speed_m_s'], rel=0.01)
+    assert motion.tcp_speed.max() <= motion.max_speed + 1e-3
+    numeric = np.gradient(motion.q, motion.t, axis=0)
+    assert np.abs(numeric - motion.qd).max() < 0.2
     assert np.nanmax(motion.deviation) < 1e-3
     for name, size in (('cell.png', (960, 720)), ('cycle.gif', (640, 480))):
         with Image.open(latest / name) as picture:

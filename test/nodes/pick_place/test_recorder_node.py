@@ -60,10 +60,10 @@ def test_a_stop_leaves_a_record_of_before_and_after(client, at_home, recorder) -
     assert not found.problems and run.result['outcome'] == 'stopped' and run.result['reason']
     (stop,) = run.story['remarks']
     motion = run.motion
-    t, speed = motion.trace.t, motion.trace.joint_speed
+    t, speed = motion.t, motion.joint_speed
     assert speed.max() > 0.3 and speed[-1] < 1e-3
     assert 0.2 < stop['time_s'] < t[-1] - 0.2, 'before and after'
-    assert np.abs(motion.trace.q[-1] - client.q).max() < 1e-3
+    assert np.abs(motion.q[-1] - client.q).max() < 1e-3
     counts = recorder.count(path)
     latched = ('/monitored_planning_scene', '/tf_static', '/io_and_status_controller/safety_mode')
     for topic in (*latched, '/tf', '/io_and_status_controller/io_states'):
