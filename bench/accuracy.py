@@ -33,7 +33,7 @@ def _at(lag: float) -> list[Row]:
         options = replace(options, methods=('ik', 'resolved_rate'))
         for run in run_methods(options, changes_of(lag=lag), work):
             assert not run.failure, run.failure
-            pose = max(move.trace.error(move.T_goal)[0] for move in run.moves)
+            pose = max(move.error[0] for move in run.moves)
             path = max(float(move.deviation.max()) for move in run.moves)
             what = f'{run.method}, lag {1e3 * lag:.0f} ms'
             rows.append(Row(f'{what}, pose', 1e3 * pose, 'mm', goal=_POSE))
