@@ -11,6 +11,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
+from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.terminal import quiet_pipe
 
 PARENT = 'UR5_PICK_PLACE_PARENT'
@@ -44,16 +45,19 @@ recorder = partial(_run, 'recorder')
 
 
 def node_help(name: str) -> str:
-    """Return what `--help` of a node's executable prints: its module's text, and an example."""
+    """Return what `--help` of a node prints: its module's text, its parameters, an example."""
     module, file = _NODES[name]
     found = importlib.util.find_spec(f'ur5_pick_place.{module}')
     assert found and found.origin
     about = ast.get_docstring(ast.parse(Path(found.origin).read_text(encoding='utf-8')))
+    parameters = (share_directory() / f'config/{name}.yaml').read_text(encoding='utf-8')
     return f"""usage: {name} [--help] [--ros-args ...]
 
 {about}
 
-Parameters, with their units and reasons: config/{name}.yaml, config/robot_*.yaml
+Parameters, besides those in config/robot_*.yaml (ros2 param describe explains each):
+
+{parameters.partition('ros__parameters:')[2].strip(chr(10))}
 
 Example:
   ros2 run ur5_pick_place {name} --ros-args --params-file config/{file}
