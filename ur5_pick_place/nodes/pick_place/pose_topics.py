@@ -11,9 +11,11 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.pick_place.teaching import stamp_text
 from ur5_pick_place.nodes.ros.distro import on_incompatible_qos
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.qos import mismatches
+from ur5_pick_place.nodes.ros.qos import UNKNOWN_NODE, mismatches
+from ur5_pick_place.nodes.ros.service_calls import wait_until
 
 _MOST = 20  # waiting poses
+_NAMED = 3.0  # [s] within which the name of a publisher's node arrives
 
 
 class PoseTopics:
@@ -51,9 +53,18 @@ class PoseTopics:
             )
 
     def _on_mismatch(self, name: str, _event: object) -> None:
+        self._node.begin(self._tell_mismatch, name)
+
+    async def _tell_mismatch(self, name: str) -> None:
         node = self._node
         topic = node.resolve_topic_name(f'~/{name}_pose')
-        found = mismatches(node, topic, [node.get_name()]) or {'a node': 'another QoS'}
+
+        def find() -> dict[str, str]:
+            return mismatches(node, topic, [node.get_name()])
+
+        # DDS matches a publisher before the name of its node arrives.
+        await wait_until(node, lambda: UNKNOWN_NODE not in find(), _NAMED)
+        found = find() or {'a node': 'another QoS'}
         who = ', '.join(f'{who} publishes {topic} with {why}' for who, why in found.items())
         self._refuse(name, f'{who}: none of its poses arrives; publish them reliable')
 

@@ -10,13 +10,13 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.timer import Timer
 
 from ur5_pick_place.nodes.ros.distro import publisher_of
+from ur5_pick_place.nodes.ros.qos import UNKNOWN_NODE
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
 # Deeper than what is published: each publisher has a latest message.
 _QOS = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _PERIOD = 0.1  # [s] between two looks for the node of a publisher
 _LOOKED_FOR = 10.0  # [s] after which a message of an unknown node is dropped
-_UNKNOWN = '_NODE_NAME_UNKNOWN_'  # rmw's name of a node whose names have not arrived yet
 
 
 class LatchedFrom:
@@ -63,8 +63,8 @@ class LatchedFrom:
             for found in self._node.get_publishers_info_by_topic(self._topic)
         }
         for publisher, (arrived, data) in list(self._waiting.items()):
-            name = nodes.get(publisher, _UNKNOWN)
-            if name.endswith(_UNKNOWN) and time.monotonic() - arrived < _LOOKED_FOR:
+            name = nodes.get(publisher, UNKNOWN_NODE)
+            if name.endswith(UNKNOWN_NODE) and time.monotonic() - arrived < _LOOKED_FOR:
                 continue
             del self._waiting[publisher]
             stands_in = self._shows_others and self._owner not in nodes.values()

@@ -7,6 +7,9 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSCompatibility, QoSProfile, qos_check_compatible
 
+UNKNOWN_NODE = '_NODE_NAME_UNKNOWN_'
+"""Rmw's name of a node whose name has not arrived yet; of one without rcl it never does."""
+
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
