@@ -16,7 +16,7 @@ REPO = Path(__file__).resolve().parents[2]
 CONFIG = REPO / 'config'
 PAGES = {
     str(p.relative_to(REPO)): p
-    for p in [REPO / 'README.md', REPO / 'CONTRIBUTING.md', *REPO.glob('docs/*.md')]
+    for p in [REPO / 'README.md', REPO / 'CONTRIBUTING.md', *REPO.glob('docs/**/*.md')]
 }
 WORKFLOWS = {p.name: p for p in REPO.glob('.github/workflows/*.yml')}
 NAMING = {**PAGES, **WORKFLOWS}
@@ -87,8 +87,8 @@ def test_every_link_leads_to_a_file_or_a_heading(page):
 @pytest.mark.parametrize('kind', KINDS)
 def test_every_kind_of_gripper_has_a_file_and_a_row_that_links_to_it(kind):
     name = f'gripper_{kind}.yaml'
-    row = rf'^\| `{kind}` \|.*\(\.\./config/{name}\) \|$'
-    assert re.search(row, text_of('docs/cycle.md'), re.MULTILINE)
+    row = rf'^\| `{kind}` \|.*\(\.\./\.\./config/{name}\) \|$'
+    assert re.search(row, text_of('docs/howto/cycle.md'), re.MULTILINE)
     given, settings = read_parameters(CONFIG / name), KINDS[kind].settings_type
     assert given and given.keys() <= {field.name for field in fields(settings)}
 

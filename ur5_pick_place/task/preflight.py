@@ -117,7 +117,7 @@ def _reachability(seen: Observed) -> Check:
         return Check(
             'network', f'no node discovered on {seen.where}',
             'start the cell, or use its ROS_DOMAIN_ID, namespace, RMW_IMPLEMENTATION and range of '
-            'discovery, and open UDP in the firewall: docs/network.md',
+            'discovery, and open UDP in the firewall: docs/howto/two_pcs.md',
         )
     return Check('network', seen.where)
 
@@ -144,7 +144,7 @@ def _settings(seen: Observed) -> Check:
     if missing:
         return Check(
             'settings', f'{", ".join(missing)} not given', 'set them in a parameter file: '
-            'docs/first_hour.md, section 2',
+            'docs/tutorials/first_hour.md, section 2',
         )
     mass, centre = seen.parameter('payload_mass'), seen.parameter('payload_centre')
     at = ', '.join(f'{v:g}' for v in centre or ())

@@ -72,7 +72,7 @@ def taught(cell):
 
 
 def test_every_service_and_topic_that_our_pages_name_is_there(cell):
-    names = ('docs/first_hour.md', 'docs/cycle.md', 'docs/operation.md')
+    names = ('docs/tutorials/first_hour.md', 'docs/howto/cycle.md', 'docs/concepts/stops.md')
     pages = [CONFIG.parent / name for name in names]
     text = '\n'.join(page.read_text(encoding='utf-8') for page in pages)
     called = set(re.findall(r'ros2 service call +/(\S+) +(\S+)', text))

@@ -13,8 +13,9 @@ CYCLE = REPO / 'config/cycle.yaml'
 
 def test_the_page_shows_the_cycle_of_the_file(capsys):
     assert main([str(CYCLE)]) == 0
-    (shown,) = re.findall(r'```mermaid\n(.*?)```', (REPO / 'docs/cycle.md').read_text(), re.DOTALL)
-    assert shown == capsys.readouterr().out, 'put the output of `cycle_diagram` into docs/cycle.md'
+    page = REPO / 'docs/howto/cycle.md'
+    (shown,) = re.findall(r'```mermaid\n(.*?)```', page.read_text(), re.DOTALL)
+    assert shown == capsys.readouterr().out, f'put the output of `cycle_diagram` into {page}'
 
 
 def test_moves_are_rounded_and_those_without_a_stop_marked():
