@@ -11,12 +11,18 @@ from controller_manager_msgs.srv import ListControllers
 from diagnostic_msgs.msg import DiagnosticArray
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import GetPositionFK
+from rcl_interfaces.msg import Log
 from rcl_interfaces.srv import GetParameters
 from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import parameter_value_to_python
-from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_parameters
+from rclpy.qos import (
+    DurabilityPolicy,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_profile_parameters,
+)
 from rclpy.task import Future
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -52,11 +58,15 @@ from ur5_pick_place.planning.scene.world import shown
 from ur5_pick_place.task.preflight import NODES, OWN, SHARED, Observed
 
 _IO = 'io_and_status_controller'
+_LOG = QoSProfile(depth=1000, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # That only one node may offer:
 _SERVICE = {IK: 'compute_ik_all', PLANNER: f'{PLANNER}/stop', TASK: f'{TASK}/run'}
 _SENSOR = QoSProfile(depth=500, reliability=ReliabilityPolicy.BEST_EFFORT)
 # [s] of wall-clock time; together less than ten
 _DISCOVERY, _REPLY, _SAMPLE = 4.0, 1.5, 2.0
+# In the driver's message that the robot's type or series is not that of `ur_type`, which is
+# readable for ten seconds (Universal_Robots_ROS2_Driver, pull requests 1771 and 1794)
+_VERIFICATION = 'connected robot is of type'
 _LATCHED_TIME = 0.5  # [s] for latched messages to arrive
 
 
@@ -133,6 +143,7 @@ class _Collector:
         subscribe(Clock, '/clock', self._on_clock, _SENSOR)
         subscribe(JointState, 'joint_states', self._on_joints, _SENSOR)
         subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, _SENSOR)
+        subscribe(Log, '/rosout', self._on_log, _LOG)
         LatchedFrom(self._node, PlanningScene, SCENE_TOPIC, SCENE_OWNER, self._on_scene)
 
     def observed(self) -> Observed:
@@ -263,6 +274,10 @@ class _Collector:
             elif status.name == f'{space}/{TASK}':
                 seen.gripper = values.get(GRIPPER, '')
                 seen.gripper_advice = values.get(GRIPPER_ADVICE, '')
+
+    def _on_log(self, message: Log) -> None:
+        if _VERIFICATION in message.msg:
+            self._seen.driver_refusal = message.msg
 
     def _on_scaling(self, message: Float64) -> None:
         self._seen.scaling = message.data / 100.0  # the driver publishes percent

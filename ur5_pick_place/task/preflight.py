@@ -25,6 +25,7 @@ SHARED = (
     'controller',
     'payload_mass',
     'rated_payload',
+    'limits_confirmed',
     'payload_centre',
     'tool_voltage',
 )
@@ -41,6 +42,7 @@ _OLDEST = 0.5  # [s] of joints on arrival; more is a clock that is wrong
 _SAME = (1e-3, np.deg2rad(0.1))  # [m], [rad] by which TF and our kinematics may differ
 # A type whose robot may call itself by another number at the dashboard: it is that arm.
 _ALSO = {'ur7e': 'ur5', 'ur12e': 'ur10'}
+_OTHER_ROBOT = 'give ur_type of this robot and its calibration file, or connect to the other robot'
 _FEW = 10  # joint_states at least
 
 
@@ -59,6 +61,7 @@ class Observed:
     safety_mode: int | None = None
     program_running: bool | None = None
     robot_model: str = ''  # what the dashboard calls the robot, such as 'UR5'
+    driver_refusal: str = ''  # how the driver's own verification refuses the robot; empty if not
     scaling: float | None = None  # speed scaling, 0 to 1
     controllers: dict[str, str] | None = None  # state of each controller by name
     # how many nodes offer each of the services that one driver alone may offer
@@ -153,6 +156,8 @@ def _settings(seen: Observed) -> Check:
 
 def _type(seen: Observed) -> Check:
     ur_type, model = str(seen.parameter('ur_type') or '?'), seen.robot_model
+    if seen.driver_refusal:
+        return Check('type', f'the driver refuses the robot: {seen.driver_refusal}', _OTHER_ROBOT)
     if not model:
         return Check(
             'type', f'{ur_type}; the robot does not tell its own (no dashboard, or PolyScope X): '
@@ -164,8 +169,7 @@ def _type(seen: Observed) -> Check:
         apart = f', as may {others}: compare its label' if others else ''
         return Check('type', f'{ur_type}; the robot calls itself {model}{apart}')
     return Check(
-        'type', f'{ur_type}, but the robot calls itself {model}',
-        'give ur_type of this robot and its calibration file, or connect to the other robot',
+        'type', f'{ur_type}, but the robot calls itself {model}', _OTHER_ROBOT
     )
 
 
@@ -203,7 +207,11 @@ def _controller(seen: Observed) -> Check:
                 'killed is seen for up to 20 s',
             )
     if seen.controllers is None:
-        return Check('controller', 'controller_manager does not answer', 'start the driver')
+        return Check(
+            'controller', 'controller_manager does not answer',
+            'start the driver; if it has ended, its log says why: with verify_robot_model it '
+            'refuses a robot of another type than ur_type',
+        )
     if seen.controllers.get(wanted) != 'active':
         state = seen.controllers.get(wanted, 'not loaded')
         active = ', '.join(n for n, s in seen.controllers.items() if s == 'active') or 'none'

@@ -84,6 +84,11 @@ def test_a_refusal_is_told_with_its_reason_until_it_is_over(bench):
 
 @pytest.mark.drill
 def test_preflight_hears_of_streams_and_gripper_from_the_nodes_of_its_namespace(graph):
+    """It hears too how a driver has refused its robot, which was said before it listened."""
+    driver = rclpy.create_node('controller_manager', enable_rosout=True)
+    graph.nodes.append(driver)
+    said = "The connected robot is of type 'UR5' and version 5.22 but the driver was configured"
+    driver.get_logger().fatal(said)
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     for namespace, why in (('cell_b', 'it refuses'), ('cell_c', 'of another cell')):
         for name, key in (('trajectory_planner', STREAMS), ('pick_place', GRIPPER)):
@@ -97,3 +102,4 @@ def test_preflight_hears_of_streams_and_gripper_from_the_nodes_of_its_namespace(
     spinning.start()
     seen = collect('cell_b')
     assert seen.why_no_stream == seen.gripper == 'it refuses'
+    assert seen.driver_refusal == said

@@ -31,6 +31,15 @@ def test_a_bare_cell_has_no_tcp_and_says_what_is_missing():
     assert line.startswith('the arm will not be moved: not given: scene_file (table height')
 
 
+def test_a_robot_whose_limits_are_assumed_is_not_moved_until_somebody_confirms_them():
+    given = {'scene_file': 'scene_sim.yaml', 'payload_mass': 0.5, 'tool_voltage': 24}
+    why = load_cell(RobotSettings(ur_type='ur8long', **given)).unset_parameters
+    assert 'limits_confirmed (joint speeds and torques (those of the ur15) of the ur8long' in why
+    for own in ({'limits_confirmed': True}, {'is_simulated': True}):
+        assert not load_cell(RobotSettings(ur_type='ur8long', **given, **own)).unset_parameters
+    assert not load_cell(RobotSettings(ur_type='ur15', **given)).unset_parameters
+
+
 def test_checks_that_are_off_get_a_banner_that_names_them():
     log = Log()
     warn_of_gaps(log, load_model('ur5'), '', check_modes=False, confirm_pins=False)

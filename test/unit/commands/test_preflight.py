@@ -85,7 +85,11 @@ def test_a_cell_that_is_ready_has_nothing_to_be_done():
         ({'safety_mode': 3}, 'protective stop; .*unlock on the pendant'),
         ({'program_running': False}, 'External Control program not running; press Play'),
         ({'robot_mode': None}, 'robot mode and safety mode not received'),
-        ({'controllers': None}, 'controller_manager does not answer; start the driver'),
+        ({'controllers': None}, 'does not answer; start the driver; .* verify_robot_model it ref'),
+        (
+            {'driver_refusal': "The connected robot is of type 'UR5'"},
+            "type: the driver refuses the robot: .* of type 'UR5'; give ur_type of this robot",
+        ),
         (
             {'controllers': {'freedrive_mode_controller': 'active'}},
             'scaled_joint_trajectory_controller is not loaded; active: freedrive_mode_controller',

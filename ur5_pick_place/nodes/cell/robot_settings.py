@@ -45,6 +45,11 @@ class RobotSettings(Settings):
         high=35.0,
         kind=float,
     )
+    limits_confirmed: bool = setting(
+        False,
+        "joint speeds and torques, where UR publishes none of the type, agree with the robot's "
+        'manual, or max_velocity was lowered to it',
+    )
     payload_centre: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0),
         'centre of gravity of the tool in tool0',
@@ -144,6 +149,11 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
         unset.append('payload_mass')
     if settings.tool_voltage is None:
         unset.append('tool_voltage')
+    if model.assumed and not (settings.is_simulated or settings.limits_confirmed):
+        unset.append(
+            f'limits_confirmed ({model.assumed} of the {model.name} are assumed: compare them '
+            "with your robot's manual, lower max_velocity if they are lower there, then set it)"
+        )
     scene = (
         load_scene(config_file(settings.scene_file))
         if settings.scene_file
@@ -162,8 +172,7 @@ def warn_of_gaps(node: Node, model: Model, unset_parameters: str, **checks: bool
     """Log a warning for what is assumed, parameters that must be set, and checks that are off."""
     if model.assumed:
         node.get_logger().warning(
-            f'{model.name}: {model.assumed} are assumed: compare them with the manual of your '
-            'robot before it moves; if they are lower there, lower max_velocity'
+            f'{model.name}: {model.assumed} are assumed, as UR publishes none'
         )
     if unset_parameters:
         node.get_logger().warning(f'the arm will not be moved: {unset_parameters}')
