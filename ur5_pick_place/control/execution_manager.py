@@ -2,8 +2,9 @@
 """The only place that commands motion: starts it, monitors it, and stops the arm; no ROS."""
 
 import threading
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 from ur5_pick_place.control.braking import (
     braking_motion,
@@ -32,7 +33,6 @@ from ur5_pick_place.planning.planner import MotionPlanner
 
 _WAITS = 5  # messages of the joints for which a stop waits for a better moment to begin
 
-T = TypeVar('T')
 IsWanted = Callable[[], bool]
 """Returns whether a motion is still requested; called when it has passed the gate."""
 
@@ -129,12 +129,10 @@ class ExecutionManager:
         Raises `GateRefusal`, `ExecutionError`: nothing was sent; gives the reason.
 
         """
-        self._admit(
-            trajectory,
-            is_wanted,
-            lambda _report: self._controller.prepare(trajectory),  # takes time if it is long
-            lambda prepared: self._send(trajectory, on_end, prepared),
-        )
+        with self._admitted(trajectory):
+            prepared = self._controller.prepare(trajectory)  # takes time if it is long
+            with self._beginning(is_wanted):
+                self._send(trajectory, on_end, prepared)
 
     def start_loop(
         self,
@@ -151,22 +149,20 @@ class ExecutionManager:
         """
         check_replaces_trajectories(self._replaces, 'a closed loop', 'use method ik, or')
 
-        def make(report: GateReport) -> ClosedLoop:
+        with self._admitted(rollout) as report:
             self._check_stream()
-            return make_loop(report)
-
-        self._admit(
-            rollout, is_wanted, make, lambda loop: self._begin_stream(loop, rollout, on_end)
-        )
+            loop = make_loop(report)
+            with self._beginning(is_wanted):
+                self._begin_stream(loop, rollout, on_end)
 
     def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_replaces_trajectories(self._replaces, 'a jog', 'to jog,')
         self._check_may_begin(is_wanted)
         self._check_stream()
-        q, begin = self.status.q, lambda _: self._begin_stream(jog, None, on_end)
-        assert q is not None  # it is ready
-        self._admit(hold_trajectory(q), is_wanted, lambda _report: None, begin)
+        assert self.status.q is not None  # it is ready
+        with self._admitted(hold_trajectory(self.status.q)), self._beginning(is_wanted):
+            self._begin_stream(jog, None, on_end)
 
     @locked
     def stop(self, reason: str, latch: bool, is_near: bool = False) -> None:
@@ -382,18 +378,12 @@ class ExecutionManager:
         if refusal:
             raise ExecutionError(f'motion refused: {refusal}')
 
-    def _admit(
-        self,
-        trajectory: Trajectory,
-        is_wanted: IsWanted,
-        prepare: Callable[[GateReport], T],
-        begin: Callable[[T], object],
-    ) -> None:
+    @contextmanager
+    def _admitted(self, trajectory: Trajectory) -> Iterator[GateReport]:
         """
-        Check a motion with the gate and begin it; one motion at a time.
+        Check a motion with the gate, then let the block prepare and begin it; one at a time.
 
-        `prepare` takes the gate's report and returns what `begin` takes, which sends the motion;
-        the former may take long, the latter holds the lock. Errors as `start`.
+        The block may take long. Raises as `start`.
 
         """
         with self._gating:
@@ -401,15 +391,18 @@ class ExecutionManager:
             scene, q = self._planner.scene, self.status.q
             assert q is not None  # it is ready
             # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
-            report = self._planner.check(trajectory, q, self._reduced.is_on)
-            prepared = prepare(report)
-            with self._lock:
-                self._check_may_begin(is_wanted)
-                self._latch.stop_holding()
-                begin(prepared)
+            yield self._planner.check(trajectory, q, self._reduced.is_on)
             has_scene_changed = self._planner.scene is not scene
         if has_scene_changed:
             self.stop_if_blocked()
+
+    @contextmanager
+    def _beginning(self, is_wanted: IsWanted) -> Iterator[None]:
+        """Let the block begin an admitted motion under the lock, if it is still allowed."""
+        with self._lock:
+            self._check_may_begin(is_wanted)
+            self._latch.stop_holding()
+            yield
 
     # -- internals -----------------------------------------------------------------------------
 

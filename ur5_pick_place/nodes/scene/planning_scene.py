@@ -67,8 +67,8 @@ class SceneOwner:
     Keeps the clients' world, sets it in the planner and publishes it; all that in one thread.
 
     `planner`: in the scene of the scene file. `present_joints`: returns the measured joints (6,)
-    [rad], or None without recent joint_states. `on_change`: called in the scene's thread after the
-    planner's scene has changed.
+    [rad], or None without recent joint_states. `stop_if_blocked`: called in the scene's thread
+    after the planner's scene has changed.
 
     """
 
@@ -77,11 +77,11 @@ class SceneOwner:
         cell: Cell,
         planner: 'MotionPlanner',
         present_joints: Callable[[], Array | None],
-        on_change: Callable[[], object],
+        stop_if_blocked: Callable[[], object],
     ) -> None:
         self._node, self._names, frames = cell.node, list(cell.joint_names), cell.frames
         self.planner, self._scene = planner, planner.scene
-        self._present, self._on_change = present_joints, on_change
+        self._present, self._stop_if_blocked = present_joints, stop_if_blocked
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
         node, log = self._node, self._node.get_logger()
         self._book = SceneBook(planner.scene, frames, self._arm, log.warning)
@@ -214,7 +214,7 @@ class SceneOwner:
         self._known = self._known._replace(world=world)
         # Not serialized first: rclpy appends unused bytes, which readers of recordings refuse.
         self._publisher.publish(scene_message(self._known, *self._links))
-        self._on_change()
+        self._stop_if_blocked()
 
     def _apply(
         self, request: ApplyPlanningScene.Request, reply: ApplyPlanningScene.Response

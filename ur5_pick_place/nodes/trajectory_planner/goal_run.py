@@ -55,18 +55,18 @@ class GoalRun:
             self.goal.abort()
 
     async def move(
-        self, begin: Callable[[OnOutcome], None], feedback: Callable[..., Any]
+        self, start: Callable[[OnOutcome], None], feedback: Callable[..., Any]
     ) -> MoveItErrorCodes:
         """
         Run a motion to its end and set the goal's status.
 
-        `begin`: starts the motion, or raises; takes what takes its outcome. `feedback`: of the
-        action's feedback, which has a `state`.
+        `start`: starts the motion, or raises; takes what takes its outcome. `feedback`: the type
+        of the action's feedback, which has a `state`.
 
         """
         ended: Future[Outcome] = Future()
         try:
-            await self._node.in_pool(begin, partial(self._node.finish, ended))
+            await self._node.in_pool(start, partial(self._node.finish, ended))
         except Exception as error:
             if isinstance(error, Ur5PickPlaceError):
                 self._node.get_logger().error(f'not executed: {error}')

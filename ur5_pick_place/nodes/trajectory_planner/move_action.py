@@ -2,6 +2,7 @@
 """MoveIt's action `move_action`: plans as `plan_kinematic_path` does and, by default, executes."""
 
 from collections.abc import Callable
+from functools import partial
 
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
@@ -126,18 +127,19 @@ class MoveAction:
             run.end_without_success()
             return
 
-        def begin(on_outcome: OnOutcome) -> None:
-            self._scene.wait()
-            self._manager.start(planned.trajectory, on_outcome, run.is_wanted)
-            self._trace.begin()
-
         self._is_moving = True
         try:
-            result.error_code = await run.move(begin, MoveGroup.Feedback)
+            start = partial(self._start, run, planned)
+            result.error_code = await run.move(start, MoveGroup.Feedback)
         finally:
             motion = JointTrajectory(joint_names=self._names, points=self._trace.end())
             result.executed_trajectory = RobotTrajectory(joint_trajectory=motion)
             self._is_moving = False
+
+    def _start(self, run: GoalRun, planned: PlannedMotion, on_end: OnOutcome) -> None:
+        self._scene.wait()
+        self._manager.start(planned.trajectory, on_end, run.is_wanted)
+        self._trace.begin()
 
 
 class _Trace:

@@ -314,26 +314,22 @@ class TrajectoryPlanner(SerialNode):
     # -- moving --------------------------------------------------------------------------------
 
     async def _execute(self, run: GoalRun) -> ExecuteTrajectory.Result:
-        def begin(on_outcome: OnOutcome) -> None:
-            self._scene.wait()
-            request = run.goal.request
-            # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
-            message, request.trajectory = request.trajectory, RobotTrajectory()
-            _check_begins_now(
-                message.joint_trajectory.header.stamp, self.get_clock().now().to_msg()
-            )
-            method = _method(request)
-            trajectory = trajectory_from_msg(message, self.cell.joint_names)
-            if not method:
-                self._manager.start(trajectory, on_outcome, run.is_wanted)
-                return
-            make_loop = partial(
-                loop_of, self._planner, method, trajectory, self._settings.loops
-            )
-            self._manager.start_loop(make_loop, trajectory, on_outcome, run.is_wanted)
-
-        code = await run.move(begin, ExecuteTrajectory.Feedback)
+        code = await run.move(partial(self._start, run), ExecuteTrajectory.Feedback)
         return ExecuteTrajectory.Result(error_code=code)
+
+    def _start(self, run: GoalRun, on_end: OnOutcome) -> None:
+        self._scene.wait()
+        request = run.goal.request
+        # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
+        message, request.trajectory = request.trajectory, RobotTrajectory()
+        _check_begins_now(message.joint_trajectory.header.stamp, self.get_clock().now().to_msg())
+        method = _method(request)
+        trajectory = trajectory_from_msg(message, self.cell.joint_names)
+        if not method:
+            self._manager.start(trajectory, on_end, run.is_wanted)
+            return
+        make_loop = partial(loop_of, self._planner, method, trajectory, self._settings.loops)
+        self._manager.start_loop(make_loop, trajectory, on_end, run.is_wanted)
 
     def _on_event(self, message: String) -> None:
         if message.data == 'stop':
