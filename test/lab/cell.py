@@ -23,21 +23,7 @@ OpenCell = Callable[[Mapping[str, Any]], AbstractContextManager['Cell']]
 
 
 class ReusableCell(ExitStack):
-    """
-    A cell that is opened when it is needed and reused until `close`; it may be opened again.
-
-    Parameters
-    ----------
-    open_cell : callable
-    overrides : mapping of str to value
-        Settings that differ from `config/`, by name.
-
-    Attributes
-    ----------
-    cell : Cell or None
-        None while no cell is open.
-
-    """
+    """A `cell` that is opened when it is needed and reused until `close`; it may open again."""
 
     def __init__(self, open_cell: OpenCell, overrides: Mapping[str, Any]) -> None:
         super().__init__()

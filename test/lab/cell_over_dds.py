@@ -47,19 +47,9 @@ _ROUND_TRIPS = 10
 
 class NodesCell:
     """
-    A `lab.cell.Cell` whose nodes run as processes over DDS.
+    A `lab.cell.Cell` whose nodes run as processes over DDS, with their parameters.
 
-    Parameters
-    ----------
-    operator : FaultOperator
-        Already prepared.
-    nodes : NodeProcesses
-    model : Model
-    scene : Scene
-    configuration : Configuration
-        Parameters of the nodes.
-    real_time_factor : float
-        Largest ratio of simulated to wall time.
+    `operator` is already prepared; `real_time_factor`: largest ratio of simulated to wall time.
 
     """
 
@@ -226,12 +216,8 @@ def open_nodes(
     """
     Start the nodes of a cell in their own DDS domain; leaving the context ends them.
 
-    Parameters
-    ----------
-    overrides : mapping of str to value
-        Parameters of the task node that differ from `config/`.
-    real_time_factor : float
-        Simulated seconds per second.
+    `overrides`: parameters of the task node that differ from `config/`. `real_time_factor`:
+    simulated seconds per second.
 
     """
     config = share_directory() / 'config'

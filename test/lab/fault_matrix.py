@@ -96,35 +96,21 @@ class CaseResult:
     """
     Result of one case.
 
-    Attributes
-    ----------
-    fault, stage : str
-    end : {'stopped', 'placed', 'impossible', 'lost'}
-        `impossible`: the state of the cell did not allow this fault; `lost`: its process died.
-    reason : str
-        The reported reason of the stop.
-    reaction : float
-        Time from the fault to the stop [s of robot time].
-    motions, holds, gripper : int
-        Motion and hold commands to the controller, and gripper commands, between stop and
-        rearming.
-    travel : float
-        Largest joint motion between rest and rearming [rad].
-    problem : str
-        Why the case failed; empty if it passed.
+    `end`: 'stopped', 'placed', 'impossible' where the state of the cell did not allow this fault,
+    or 'lost' with its process. Commands are counted between stop and rearming.
 
     """
 
     fault: str
     stage: str
     end: str
-    reason: str = ''
-    reaction: float = 0.0
+    reason: str = ''  # of the stop, as reported
+    reaction: float = 0.0  # time from the fault to the stop [s of robot time]
     motions: int = 0
     holds: int = 0
     gripper: int = 0
-    travel: float = 0.0
-    problem: str = ''
+    travel: float = 0.0  # largest joint motion between rest and rearming [rad]
+    problem: str = ''  # why the case failed; empty if it passed
 
 
 def run_matrix(
@@ -138,17 +124,9 @@ def run_matrix(
     """
     Run all cases, recovering the cell after each as a person would; yield the results in order.
 
-    Parameters
-    ----------
-    faults, stages : tuple of str
-        Keys of `EXPECTED`, and entries of `STAGES`.
-    overrides : dict, optional
-        Settings that differ from `config/`.
-    open_cell : callable
-        Opens the cell of a worker, and a new one after a failed case.
-    workers : Workers
-    fresh : bool
-        Open a new cell for each case, so that no figure depends on the cases before it.
+    `faults` are keys of `EXPECTED`, `overrides` settings that differ from `config/`. `open_cell`
+    opens the cell of a worker, and a new one after a failed case; with `fresh` one for each case,
+    so that no figure depends on the cases before it.
 
     """
     cases = [(fault, stage) for fault in faults for stage in stages]
@@ -193,16 +171,8 @@ class Case:
     """
     One cycle with at most one fault, and the recovery for the next one.
 
-    Parameters
-    ----------
-    cell : Cell
-        A cell with `start` and `target` taught.
-    fault : str
-        Empty for none.
-    start, target : Spot
-    delay : float
-        Time of the fault after the beginning of `stage`, or of the cycle if empty [s].
-    stage : str
+    `cell` has `start` and `target` taught. The fault, empty for none, comes `delay` [s] after the
+    beginning of `stage`, or of the cycle if that is empty.
 
     """
 
@@ -217,10 +187,7 @@ class Case:
         """
         Run the cycle, inject the fault, judge the reaction and recover; return the result.
 
-        Raises
-        ------
-        Ur5PickPlaceError
-            The cell did not reach the stage of the fault, or the cycle did not end.
+        Raises `Ur5PickPlaceError`: the stage of the fault did not come, or the cycle did not end.
 
         """
         cell = self._cell
@@ -272,24 +239,13 @@ class Case:
             self._clear()
             cell.wait(_AFTERMATH)
             travel = max(travel, np.abs(cell.q - rest).max())
-        motions, holds, gripper = (a - b for a, b in zip(cell.commands, before, strict=True))
-        after = motions, holds, gripper
+        after = tuple(a - b for a, b in zip(cell.commands, before, strict=True))
         dropped = held and not cell.holds_part
         problem = self._judge(reason, reaction, after, float(travel), dropped)
         if not problem and self._fault != 'driver_killed':
             problem = self._recover()
-        return CaseResult(
-            self._fault,
-            self._stage,
-            'stopped',
-            reason,
-            reaction,
-            motions,
-            holds,
-            gripper,
-            float(travel),
-            problem,
-        )
+        seen = reason, reaction, *after, float(travel), problem
+        return CaseResult(self._fault, self._stage, 'stopped', *seen)
 
     def _judge(
         self, reason: str, reaction: float, after: tuple[int, ...], travel: float, dropped: bool

@@ -47,16 +47,9 @@ class FaultOperator(SimulatedCell):
     """
     A `SimulatedCell` with counters, whose jobs are started and not waited for.
 
-    Attributes
-    ----------
-    clock : float
-        Last time received on `/clock` [s].
-    events : list of dict
-        All events of the task node.
-    gripped : tuple of ndarray or None
-        Joints (6,) [rad] and pose of the cube (4, 4) when it was gripped last; may be reset.
-    peak : ndarray, shape (6,)
-        Largest joint speeds received [rad/s]; may be reset to zero.
+    `clock`: last time received on `/clock` [s]. `gripped`: joints (6,) [rad] and pose of the cube
+    (4, 4) when it was gripped last. `peak`: largest joint speeds received (6,) [rad/s]. Both may
+    be reset.
 
     """
 

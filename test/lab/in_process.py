@@ -68,24 +68,10 @@ _ROBOT = {'joint_state_timeout': 0.1, 'running_joint_state_timeout': 0.5}
 
 class InProcessCell:
     """
-    A `lab.cell.Cell` in this process; time passes only in `step`.
+    A `lab.cell.Cell` in this process; time passes only in `step`, which then calls `on_step`.
 
-    Parameters
-    ----------
-    overrides : mapping of str to value
-        Settings that differ from `config/`, by name.
-
-    Attributes
-    ----------
-    world, driver, faults, controller, manager, planner, port, station
-        The parts; the planner is the manager's.
-    cycles : int
-        Number of driver cycles so far, also while the driver is dead.
-    events : list of dict
-        Events of the task, with `event` and the robot's `time` [s].
-    poses : dict of str to TaughtPose
-    on_step : callable or None
-        Called after every step.
+    `overrides`: settings that differ from `config/`, by name. `cycles`: of the driver so far, also
+    while it is dead. `events`: of the task, with `event` and the robot's `time` [s].
 
     """
 

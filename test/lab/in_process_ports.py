@@ -35,19 +35,9 @@ _MONITOR_PERIOD = 0.05  # [s] of feedback and results, the driver's action_monit
 
 class ControllerPort:
     """
-    The trajectory controller, as `controller.Controller`.
+    A trajectory controller of the driver, as `controller.Controller`.
 
-    Parameters
-    ----------
-    controller : str
-        Which of its controllers.
-    tracking : TrackingSettings
-        Tolerances of each goal.
-
-    Attributes
-    ----------
-    motions, holds : int
-        How many goals and trajectory segments it was sent, and how many hold commands.
+    `motions` counts the goals and trajectory segments that it was sent, `holds` the hold commands.
 
     """
 
@@ -179,14 +169,8 @@ class InProcessTaskPort:
     """
     Robot and planner, as `machine.Port`.
 
-    Parameters
-    ----------
-    planner : MotionPlanner
-        The manager's, which must know what the gripper carries.
-    io_timeout : float
-        Silence of io_states that ends any job [s].
-    gripper : ActionSettings, optional
-        Only of a gripper with an action server.
+    `planner`: the manager's, which must know what the gripper carries. `io_timeout`: silence of
+    io_states that ends any job [s]. `gripper`: only of one with an action server.
 
     """
 

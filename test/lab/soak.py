@@ -47,67 +47,30 @@ _SPEED = 1.005  # largest fraction of a joint's speed limit: servos overshoot sl
 
 @dataclass(frozen=True)
 class DrawnCycle:
-    """
-    What is drawn for one cycle.
-
-    Attributes
-    ----------
-    number : int
-    start, target : Spot
-    fault : str
-        Empty for none.
-    delay : float
-        Time of the fault after the beginning of the cycle [s].
-
-    """
+    """What is drawn for one cycle; a fault comes `delay` [s] after it begins."""
 
     number: int
     start: Spot
     target: Spot
-    fault: str
+    fault: str  # empty for none
     delay: float
 
 
 @dataclass(frozen=True)
 class CycleReport:
-    """
-    Result of one cycle.
-
-    Attributes
-    ----------
-    number : int
-    fault : str
-        Empty for none.
-    end : {'placed', 'stopped', 'impossible', 'lost'}
-        As of a `fault_matrix.CaseResult`.
-    reason : str
-        The reported reason of a stop.
-    error, turn : float
-        In-hand error of a placed part [m], [rad].
-    speed : float
-        Largest measured joint speed as a fraction of its limit.
-    figures : dict of str to float
-        Figures before the cycle that should not grow from cycle to cycle of a worker.
-    wall : float
-        Wall time of the cycle [s].
-    problem : str
-        Why the cycle failed; empty if it passed.
-    worker : str
-        Computer and process in which it ran.
-
-    """
+    """Result of one cycle; `fault`, `end` and `reason` as of a `fault_matrix.CaseResult`."""
 
     number: int
     fault: str
     end: str
     reason: str
-    error: float
-    turn: float
-    speed: float
-    figures: dict[str, float]
-    wall: float
-    problem: str
-    worker: str
+    error: float  # in the hand, of a placed part [m]
+    turn: float  # and [rad]
+    speed: float  # largest measured joint speed as a fraction of its limit
+    figures: dict[str, float]  # before the cycle; should not grow from cycle to cycle of a worker
+    wall: float  # time of the cycle on the wall [s]
+    problem: str  # why the cycle failed; empty if it passed
+    worker: str  # computer and process in which it ran
 
 
 def soak(
@@ -121,16 +84,8 @@ def soak(
     """
     Run cycles, every third with a fault if `faults` is not empty; yield their reports in order.
 
-    Parameters
-    ----------
-    cycles, seed : int
-    faults : tuple of str
-        Faults to choose from.
-    overrides : dict, optional
-        Settings that differ from `config/`.
-    open_cell : callable
-        Opens the cell of a worker, and a new one after a failed cycle.
-    workers : Workers
+    `overrides`: settings that differ from `config/`. `open_cell` opens the cell of a worker, and a
+    new one after a failed cycle.
 
     """
     open_work = partial(_open_work, open_cell, overrides or {})

@@ -17,7 +17,7 @@ def run(folder: Path, item: str) -> str:
     """
     Return the item; leave a file of its name for each time that it ran.
 
-    An item that says `once` or `always` kills its process; `raises` raises; `sleeps` takes long.
+    An item that says `once` or `always` kills its process; `sleeps` takes long.
 
     """
     times = len(list(folder.glob(f'{item}-*')))
@@ -25,8 +25,6 @@ def run(folder: Path, item: str) -> str:
     if 'always' in item or ('once' in item and not times):
         time.sleep(0.5)  # the result before it has arrived
         os.kill(os.getpid(), signal.SIGKILL)
-    if 'raises' in item:
-        raise ValueError(f'{item} cannot be done')
     for _ in range(600 if 'sleeps' in item else 1 if 'slow' in item else 0):
         time.sleep(0.1)
     return item

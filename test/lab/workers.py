@@ -29,14 +29,9 @@ OpenWork = Callable[[], AbstractContextManager[Callable[[Case], Result]]]
 @dataclass(frozen=True)
 class Workers:
     """
-    Where cases run.
+    Where cases run: in `jobs` processes on this machine, or in this process if that is one.
 
-    Attributes
-    ----------
-    jobs : int
-        Processes on this machine; with one, cases run in this process.
-    cluster : str
-        Address of a Dask scheduler, whose workers replace `jobs`; empty for none.
+    `cluster`: address of a Dask scheduler, whose workers replace `jobs`; empty for none.
 
     """
 
@@ -58,20 +53,11 @@ def run_cases(
     """
     Run all cases; yield the results in their order. Closing the iterator ends the local workers.
 
-    Parameters
-    ----------
-    open_work : callable
-        Called once in each worker. With workers, it, the cases and the results are pickled.
-    cases : sequence
-    lost : callable
-        Makes the result of a case that has killed its worker twice (on a cluster, as often as its
-        scheduler allows), from the case and the cause.
-    workers : Workers
+    `open_work` is called once in each worker; with workers, it, the cases and the results are
+    pickled. `lost` makes the result of a case that has killed its worker twice (on a cluster, as
+    often as its scheduler allows), from the case and the cause.
 
-    Raises
-    ------
-    InvalidInput
-        dask.distributed is not installed, or the cluster cannot be used.
+    Raises `InvalidInput`: dask.distributed is not installed, or the cluster cannot be used.
 
     """
     jobs = min(workers.jobs, len(cases))

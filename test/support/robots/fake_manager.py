@@ -62,18 +62,11 @@ def graph(ros_domain: int) -> Iterator[Graph]:
 
 class FakeManager:
     """
-    A controller manager of some controllers.
+    A controller manager of some controllers, of which one may be active if it `is_exclusive`.
 
-    Attributes
-    ----------
-    claims : dict
-        By controller, what it claims; otherwise the positions of the joints.
-    late : Future, optional
-        Each list waits for it, and tells what was so before.
-    is_exclusive : bool
-        Whether at most one controller may be active.
-    switched : list
-        What was switched on and off, in order.
+    `claims`: by controller, otherwise the positions of the joints. `late`: each list waits for it,
+    and tells what was so before. `switched`: on and off, in order.
+
     """
 
     def __init__(self, graph: Graph, *names: str, is_exclusive: bool = False) -> None:

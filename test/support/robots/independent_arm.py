@@ -121,16 +121,9 @@ def _newton(q: Array, T: Array) -> tuple[Array, NDArray[np.bool_]]:
 @dataclass(frozen=True)
 class Followed:
     """
-    How far one curve can be followed, and the joints on the way.
+    How far one curve can be followed: shares (n,) of it, and the joints (n, 6) [rad] there.
 
-    Attributes
-    ----------
-    s : ndarray, shape (n,)
-        Shares of the curve.
-    q : ndarray, shape (n, 6)
-        [rad]
-    end : str
-        '' at the end of the curve; 'shoulder', 'elbow' or 'wrist' at a singularity; 'range'.
+    `end`: '' at the end of the curve; 'shoulder', 'elbow' or 'wrist' at a singularity; 'range'.
 
     """
 

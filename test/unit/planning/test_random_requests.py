@@ -59,18 +59,7 @@ SAID = {
 
 @dataclass(frozen=True)
 class Request:
-    """
-    A line, or an arc by a help point.
-
-    Attributes
-    ----------
-    q_start : ndarray, shape (6,)
-    T_goal : ndarray, shape (4, 4)
-    arc_point : ndarray, shape (3,), or None
-    kind : str
-        'interim' or 'center', of an arc.
-
-    """
+    """A line, or an arc by a help point (3,) whose `kind` is 'interim' or 'center'."""
 
     q_start: Array
     T_goal: Array
