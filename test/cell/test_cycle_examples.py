@@ -166,7 +166,8 @@ def test_every_cycle_is_laid_out_for_every_type(ur_type, name, cubes):
 def test_the_nodes_of_a_demo_get_cycle_grid_gripper_type_and_wall(tmp_path):
     words = ['--grid', '2 1 1', '--gripper', 'vacuum', '--ur-type', 'ur5e', '--wall', '0.2']
     options = read_options([*words, '--start', '0.5 -0.1 10'])
-    specs = {s.executable: s.parameters for s in recorded_run._nodes('ik', options, tmp_path, {})}
+    nodes = recorded_run.nodes_of_demo('ik', options, tmp_path, {})
+    specs = {spec.executable: spec.parameters for spec in nodes}
     assert list(specs) == ['sim_driver', 'ik_service', 'trajectory_planner', 'pick_place']
     task, sim = specs['pick_place'], specs['sim_driver']
     assert task['cycle_file'] == str(CONFIG / 'cycle.yaml') and task['target_grid'] == [2, 1, 1]

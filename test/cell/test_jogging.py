@@ -274,14 +274,15 @@ def test_of_several_joints_that_will_hold_too_much_the_first_one_counts(law, mon
     """One that holds more, but ever less of it, does not hide them."""
     here, there = np.array([[0.99, 0.93, 0.50, 0.90, 0, 0], [0.98, 0.97, 0.99, 0.96, 0, 0]])
     velocity, cell = law
+    slow = np.full(6, 0.05)
     monkeypatch.setattr(cell.planner, 'holding_torque', lambda _: np.array([here, there]))
-    share, cause = velocity._torque_room(HOME, np.ones(6), 0.5)
+    share, cause = velocity.room(HOME, slow, JointVelocity(slow))
     assert share == pytest.approx(0.5) and cause.startswith(f'{JOINT_NAMES[1]} holds')
     here[1] = there[1]
-    share, cause = velocity._torque_room(HOME, np.ones(6), 0.5)
+    share, cause = velocity.room(HOME, slow, JointVelocity(slow))
     assert share == pytest.approx(5.0 / 6.0) and cause.startswith(f'{JOINT_NAMES[3]} holds')
     there[2:4] = here[2:4]
-    assert velocity._torque_room(HOME, np.ones(6), 0.5) == (1.0, '')
+    assert velocity.room(HOME, slow, JointVelocity(slow)) == (1.0, '')
 
 
 def test_the_tool_rests_before_the_stretched_elbow_and_comes_back():

@@ -239,13 +239,15 @@ class Case:
             self._clear()
             cell.wait(_AFTERMATH)
             travel = max(travel, np.abs(cell.q - rest).max())
-        after = tuple(a - b for a, b in zip(cell.commands, before, strict=True))
+        motions, holds, gripper = (a - b for a, b in zip(cell.commands, before, strict=True))
+        after = motions, holds, gripper
         dropped = held and not cell.holds_part
         problem = self._judge(reason, reaction, after, float(travel), dropped)
         if not problem and self._fault != 'driver_killed':
             problem = self._recover()
-        seen = reason, reaction, *after, float(travel), problem
-        return CaseResult(self._fault, self._stage, 'stopped', *seen)
+        return CaseResult(
+            self._fault, self._stage, 'stopped', reason, reaction, *after, float(travel), problem
+        )
 
     def _judge(
         self, reason: str, reaction: float, after: tuple[int, ...], travel: float, dropped: bool

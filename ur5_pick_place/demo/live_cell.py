@@ -97,11 +97,11 @@ def _run(given: argparse.Namespace) -> None:
     path, cycle = read_cycle(given.cycle, given.gripper)
     spots = layout(cycle, given.ur_type)
     places = _poses_file(given.ur_type, given.gripper, domain)
-    taught, remark = _usable(PosesFile(places).poses)
+    taught, remark = usable_places(PosesFile(places).poses)
     pick = next(iter(pick_places(cycle)), '')
     start = spots.get(pick, default_spots(given.ur_type)[0])
     if pick in taught:
-        start, remark = _spot(taught[pick].T_base_tcp, given.ur_type, given.gripper)
+        start, remark = spot_of_cube(taught[pick].T_base_tcp, given.ur_type, given.gripper)
     own = {'poses_file': str(places), 'cycle_file': str(path)}
     sim = {'real_time_factor': given.rtf, 'parts': given.parts, **start.parameters}
     specs = node_list(
@@ -144,7 +144,7 @@ def _poses_file(ur_type: str, gripper: str, domain: int) -> Path:
     return poses_file(CONFIG, 'sim', f'{of_type}{of_gripper}{of_domain}')
 
 
-def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
+def usable_places(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
     """Return the taught places, without start and target if they coincide, and a remark then."""
     pair = [taught[name] for name in ('start', 'target') if name in taught]
     if len(pair) < 2 or not coincide(*pair):
@@ -153,7 +153,7 @@ def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], st
     return left, "start and target were the same place: both are taught anew, as the demo's"
 
 
-def _spot(T_base_tcp: Array, ur_type: str, gripper: str) -> tuple[Spot, str]:
+def spot_of_cube(T_base_tcp: Array, ur_type: str, gripper: str) -> tuple[Spot, str]:
     """Return where the cube lies for a taught start, and a remark if that is not at start."""
     T = T_BASE_LINK_BASE @ T_base_tcp
     spot = spot_of(T)

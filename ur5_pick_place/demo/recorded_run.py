@@ -147,7 +147,7 @@ def record_run(
     begin = time.monotonic()
     with (
         own_domain() as domain,
-        NodeProcesses(_nodes(method, options, work, changes), domain, work) as nodes,
+        NodeProcesses(nodes_of_demo(method, options, work, changes), domain, work) as nodes,
     ):
         # Imported here so that rclpy loads while the nodes start.
         from ur5_pick_place.demo.cycle_run import CycleRun
@@ -199,7 +199,7 @@ def arm_of(options: DemoOptions) -> dict[str, Any]:
     return arm_facts(model, scene_of(options).tool.T_tool_tcp, limits)
 
 
-def _nodes(
+def nodes_of_demo(
     method: str, options: DemoOptions, work: Path, changes: Changes
 ) -> tuple[NodeSpec, ...]:
     """Return the nodes of the cell, with a poses file of their own."""

@@ -71,7 +71,7 @@ def replay(path: Path, rate: float) -> str:
 
     """
     recording = read_recording(path, lambda topic: topic.endswith(_SHOWN))
-    kinds = _kinds(recording)
+    kinds = kinds_of(recording)
     rows = sorted(
         (log_time, topic, data)
         for topic, messages in recording.messages.items()
@@ -87,7 +87,7 @@ def replay(path: Path, rate: float) -> str:
         node = rclpy.create_node('replay')
         time.sleep(_DISCOVERY)
         _refuse_beside_a_robot(node, recording, ())
-        count = _Player(node, recording, kinds).play(rows, rate)
+        count = Player(node, recording, kinds).play(rows, rate)
         node.destroy_node()
     finally:
         rclpy.try_shutdown()
@@ -96,7 +96,7 @@ def replay(path: Path, rate: float) -> str:
     return '\n'.join([*recording.problems, said])
 
 
-def _kinds(recording: Recording) -> dict[str, Any]:
+def kinds_of(recording: Recording) -> dict[str, Any]:
     """Return the class of messages of each topic; others become problems and are removed."""
     kinds: dict[str, Any] = {}
     for topic in recording.messages:
@@ -122,7 +122,7 @@ def _message(data: bytes, kind: Any) -> Any:
         return None
 
 
-class _Player:
+class Player:
     """Publishes the bytes that were recorded, and the clock of the joints."""
 
     def __init__(self, node: Node, recording: Recording, kinds: Mapping[str, Any]) -> None:

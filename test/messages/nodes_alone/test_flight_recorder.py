@@ -16,6 +16,7 @@ import pytest
 import yaml
 from rclpy.serialization import serialize_message
 from recordings import CONTROLLER
+from std_msgs.msg import String
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
@@ -122,11 +123,11 @@ class Told:
     def poll(self, take) -> None:
         for name, topic in self.topics:
             for at, text in [(at, text) for at, n, text in self._waiting if n == topic.name]:
-                data = b'\0\1\0\0' + (len(text) + 1).to_bytes(4, 'little') + text.encode() + b'\0'
+                data = text if isinstance(text, bytes) else serialize_message(String(data=text))
                 take(name, topic, TakenMessage(data, at, at - self._behind, b'a'))
         self._waiting.clear()
 
-    def say(self, *rows: tuple[str, str]) -> bool:
+    def say(self, *rows: tuple[str, str | bytes]) -> bool:
         """Return whether what is said now makes a record."""
         for topic, text in rows:
             self.now += SECOND // 100
@@ -168,10 +169,9 @@ def test_a_stop_is_recorded_after_the_clock_was_set_back_by_an_hour(monkeypatch)
 def test_a_state_that_is_malformed_is_none(monkeypatch) -> None:
     told = Told(monkeypatch)
     told.say((PLANNER, 'ready'))
-    name, topic = next(row for row in told.topics if row[1].name == PLANNER)
     for data in (b'', b'\0\1', b'\0\1\0\0\xff\xff\xff\xffready'):
-        told.recorder._take(name, topic, TakenMessage(data, told.now, told.now, b'a'))
-    assert not told.say() and told.say((PLANNER, 'stopped: lost'))
+        assert not told.say((PLANNER, data))
+    assert told.say((PLANNER, 'stopped: lost'))
 
 
 def test_what_was_stopped_before_the_recorder_began_makes_no_record(monkeypatch) -> None:

@@ -111,12 +111,12 @@ def taught(*T_base_link_tcp: np.ndarray) -> dict[str, TaughtPose]:
 def test_start_and_target_that_are_one_place_are_taught_anew():
     T = tool_down(0.4, 0.1, 0.02, 0.0)
     both = taught(T, T)
-    left, remark = live_cell._usable({**both, 'home': both['start']})
+    left, remark = live_cell.usable_places({**both, 'home': both['start']})
     assert set(left) == {'home'}
     assert 'start and target were the same place: both are taught anew' in remark
     for other in tool_down(0.4, 0.2, 0.02, 0.0), tool_down(0.4, 0.1, 0.02, 1.0):
         two = taught(T, other)
-        assert live_cell._usable(two) == (two, '')
+        assert live_cell.usable_places(two) == (two, '')
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_start_and_target_that_are_one_place_are_taught_anew():
     ],
 )
 def test_a_cube_that_does_not_lie_at_start_is_told(T, lies, remark):
-    spot, told = live_cell._spot(T_BASE_BASE_LINK @ T, 'ur5', 'digital')
+    spot, told = live_cell.spot_of_cube(T_BASE_BASE_LINK @ T, 'ur5', 'digital')
     assert (spot.x, spot.y) == pytest.approx(lies)
     assert re.search(remark, told) if remark else not told
 

@@ -28,7 +28,7 @@ from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report.recording import Recording
-from ur5_pick_place.report.replay import _kinds, _Player
+from ur5_pick_place.report.replay import Player, kinds_of
 
 REPORT = Path(sys.executable).with_name('report')
 EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]
@@ -85,7 +85,7 @@ def test_a_topic_whose_type_cannot_be_published_is_left_out_with_a_line() -> Non
     for topic, kind in {**topics, '/pick_place/state': 'std_msgs/msg/String'}.items():
         recording.messages[topic] = [(BEGIN, serialize_message(String()))]
         recording.types[topic] = kind
-    assert _kinds(recording) == {'/pick_place/state': String}
+    assert kinds_of(recording) == {'/pick_place/state': String}
     assert all(line.isprintable() for line in recording.problems)
     said = [line.partition(' is not replayed: ') for line in recording.problems]
     assert [topic for topic, _, reason in said if reason] == list(map(repr, topics))
@@ -107,7 +107,7 @@ def test_of_two_arms_with_clocks_of_their_own_one_gives_the_time() -> None:
         ),
     )
     rows = sorted((at, t, data) for t, ms in recording.messages.items() for at, data in ms)
-    assert _Player(node, recording, _kinds(recording)).play(rows, 1.0) == 5
+    assert Player(node, recording, kinds_of(recording)).play(rows, 1.0) == 5
     clock = [message.clock.sec for topic, message in published if topic == '/clock']
     assert clock == [9, 9, 9]
     assert recording.problems == [

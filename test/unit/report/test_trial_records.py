@@ -6,15 +6,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from recordings import ARM, BEGIN, EVENTS, nodding, reported, write_recording
+from recordings import ARM, EVENTS, log_time, nodding, reported, write_recording
+from std_msgs.msg import String
 
 from ur5_pick_place.demo import compare
 from ur5_pick_place.demo.compare import keep_record
 from ur5_pick_place.demo.outputs import publish
 from ur5_pick_place.report import recording
 from ur5_pick_place.report.motion import RecordedJoints
-from ur5_pick_place.report.runs import _cycle_time, _planner_stops
-from ur5_pick_place.report.topics import RobotTopics
+from ur5_pick_place.report.topics import MOTION_STATE
 
 # ---- files
 
@@ -46,36 +46,34 @@ def test_a_demo_leaves_alone_what_another_command_has_not_finished(tmp_path: Pat
 
 
 def event(t: float, name: str) -> dict:
-    """Return an event of a run."""
-    return {'time': t, 'event': name, 'job': 'run'}
+    """Return an event of a run, with the fields of each kind."""
+    fields = {'number': 1, 'of': 2, 'stage': 'lift', 'reason': 'lost'}
+    return {'time': t, 'event': name, 'job': 'run', **fields}
 
 
 @pytest.mark.parametrize(
     ('events', 'cycle'),
     [
-        ([event(1.0, 'started'), event(6.0, 'cycle_done'), event(6.0, 'done')], 5.0),
-        ([event(5.0, 'done'), event(8.0, 'started'), event(12.0, 'stopped')], None),
-        (
-            [
-                event(1.0, 'started'),
-                *(event(t, 'cycle_done') for t in (6.0, 11.0)),
-                event(11.0, 'done'),
-            ],
-            None,
-        ),
+        ([event(100.1, 'started'), event(100.6, 'cycle_done'), event(100.6, 'done')], 0.5),
+        ([event(100.5, 'done'), event(100.8, 'started'), event(101.0, 'stopped')], None),
+        ([event(100.1, 'started'), *(event(t, 'cycle_done') for t in (100.5, 100.9)),
+          event(100.9, 'done')], None),
     ],
 )
-def test_a_cycle_time_is_that_of_one_whole_cycle(events, cycle):
-    assert _cycle_time(events) == cycle
+def test_a_cycle_time_is_that_of_one_whole_cycle(events, cycle, tmp_path, capsys):
+    write_recording(tmp_path / 'run.mcap', nodding(150), events)
+    ((run,), _) = reported(tmp_path / 'run.mcap', capsys)
+    assert run['cycle_time_s'] == (cycle and pytest.approx(cycle))
 
 
-def test_a_stop_in_a_gap_of_the_joints_keeps_its_time() -> None:
-    t = np.r_[np.arange(0.0, 5.0, 0.01), np.arange(15.0, 20.0, 0.01)]
-    rows = [(BEGIN + round(1e9 * stamp), stamp) for stamp in t.tolist()]
-    stop = BEGIN + round(1e9 * 5.2), 'joint_states silent'
-    joints = RecordedJoints(t, *(np.zeros((len(t), 6)) for _ in range(3)))
-    (told,) = _planner_stops(RobotTopics(rows, [], [], [stop]), [], joints)
-    assert told['time_s'] == pytest.approx(5.2)
+def test_a_stop_in_a_gap_of_the_joints_keeps_its_time(tmp_path, capsys) -> None:
+    whole, gap = nodding(1500), np.r_[0:500, 1000:1500]
+    joints = RecordedJoints(*(values[gap] for values in vars(whole).values()))
+    states = [(t, String(data=s)) for t, s in ((100.1, 'ready'), (106.0, 'stopped: silent'))]
+    others = [(MOTION_STATE, state, log_time(joints, t)) for t, state in states]
+    write_recording(tmp_path / 'record.mcap', joints, [], others=others)
+    ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
+    assert run['remarks'][-1]['time_s'] == pytest.approx(6.0, abs=1e-3)
 
 
 def test_a_recording_that_is_too_long_is_not_called_damaged(tmp_path, monkeypatch, capsys):
