@@ -37,7 +37,7 @@ setup(
         f'{NAME}.kinematics': ['*.json', '*.pyi', '*.pyx'],
     },
     ext_modules=cythonize([IK], build_dir='build/cython', quiet=True),
-    install_requires=['setuptools'],
+    install_requires=['numpy'],  # for the kinematics; of the rest, package.xml says what it needs
     zip_safe=False,
     data_files=[
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
@@ -52,7 +52,7 @@ setup(
             f'pick_place = {NAME}.nodes.ros.entry_points:pick_place',
             f'sim_driver = {NAME}.nodes.ros.entry_points:sim_driver',
             f'recorder = {NAME}.nodes.ros.entry_points:recorder',
-            f'cockpit = {NAME}.cockpit.command:main',
+            f'cockpit = {NAME}.nodes.ros.entry_points:cockpit',
             f'cell = {NAME}.commands.entry_points:cell',
             f'demo = {NAME}.commands.entry_points:demo',
             f'move_to = {NAME}.commands.entry_points:move_to',

@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 import errno
+import importlib
 import io
 import math
 import os
@@ -20,9 +21,30 @@ from ur5_pick_place.errors import InvalidInput
 INTERRUPTED = 130
 """Exit code of a command that was ended by Ctrl-C."""
 
+_PACKAGE = 'ur5_pick_place'
+_ROS = (
+    'comes with ROS 2 (rosdep install, then source its setup.bash) or with make setup; pip '
+    'install without them gives ik, fk and ur5_pick_place.kinematics'
+)
+_VISER = 'the cockpit needs viser: pip install viser==1.1.1'
+_CURES = dict.fromkeys(('viser', 'trimesh', 'websockets', 'msgspec'), _VISER)
+
 _SEED_DIGITS = 18
 _FAR = 10.0  # [m]
 _NEGATIVE = re.compile(r'-\.?\d')
+
+
+def run_main(module: str) -> Any:
+    """Run `main` of a module of this package; exit in one line where a library is missing."""
+    try:
+        main = importlib.import_module(f'{_PACKAGE}.{module}').main
+    except ModuleNotFoundError as error:
+        library = (error.name or '').partition('.')[0]
+        if library in ('', _PACKAGE):
+            raise
+        print(f'{library} is not installed: {_CURES.get(library, f"it {_ROS}")}', file=sys.stderr)
+        sys.exit(2)
+    return main()
 
 
 class Parser(argparse.ArgumentParser):

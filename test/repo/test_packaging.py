@@ -18,9 +18,11 @@ NAME = 'ur5_pick_place'
 
 # rosdep keys whose Python module has another name.
 MODULE_OF = {
+    'mcap-ros2-support': 'mcap_ros2',
     'pinocchio': 'pinocchio',
     'python3-jinja2': 'jinja2',
     'python3-matplotlib': 'matplotlib',
+    'python3-mujoco-pip': 'mujoco',
     'python3-numpy': 'numpy',
     'python3-pil': 'PIL',
     'python3-scipy': 'scipy',
@@ -29,11 +31,11 @@ MODULE_OF = {
     'python3-pytest': 'pytest',
     'python3-pytest-timeout': 'pytest_timeout',
 }
-# Installed with pip, as the README says: zstandard comes with mcap, the last three with viser;
-# rosbags is for tests.
+# Installed with pip, as the README says; rosbags is for tests. What comes with another: mcap and
+# zstandard with mcap-ros2-support, the last three with viser.
 WITHOUT_KEY = {
-    *('mcap', 'mcap_ros2', 'mujoco', 'rosbags', 'ruckig', 'viser', 'zstandard'),
-    *('msgspec', 'trimesh', 'websockets'),
+    *('rosbags', 'ruckig', 'viser'),
+    *('mcap', 'zstandard', 'msgspec', 'trimesh', 'websockets'),
 }
 OURS = (f'{NAME}/**/*.py', 'launch/*.py')
 NEEDED = ('depend', 'exec_depend')

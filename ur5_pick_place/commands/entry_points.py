@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands as executables: Ctrl-C ends them in silence, even while they load."""
 
-import importlib
 import signal
 from functools import partial
 from typing import Any
+
+from ur5_pick_place.terminal import run_main
 
 
 def _run(module: str) -> Any:
@@ -12,7 +13,7 @@ def _run(module: str) -> Any:
     # handlers of its own.
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    return importlib.import_module(f'ur5_pick_place.{module}').main()
+    return run_main(module)
 
 
 cell = partial(_run, 'demo.live_cell')

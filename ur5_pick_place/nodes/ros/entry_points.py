@@ -11,8 +11,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from ur5_pick_place.config_files import share_directory
-from ur5_pick_place.terminal import quiet_pipe
+from ur5_pick_place.terminal import quiet_pipe, run_main
 
 PARENT = 'UR5_PICK_PLACE_PARENT'
 """Environment variable: id of a parent process whose end, for any reason, ends the node."""
@@ -34,7 +33,7 @@ _NODES = {
 
 def _run(name: str) -> None:
     if prepare_to_run(name):
-        importlib.import_module(f'ur5_pick_place.{_NODES[name][0]}').main()
+        run_main(_NODES[name][0])
 
 
 ik_service = partial(_run, 'ik_service')
@@ -42,10 +41,13 @@ trajectory_planner = partial(_run, 'trajectory_planner')
 pick_place = partial(_run, 'pick_place')
 sim_driver = partial(_run, 'sim_driver')
 recorder = partial(_run, 'recorder')
+cockpit = partial(_run, 'cockpit')
 
 
 def node_help(name: str) -> str:
     """Return what `--help` of a node prints: its module's text, its parameters, an example."""
+    from ur5_pick_place.config_files import share_directory  # loads PyYAML
+
     module, file = _NODES[name]
     found = importlib.util.find_spec(f'ur5_pick_place.{module}')
     assert found and found.origin
