@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The setpoint of the arm within a cycle, and the laws that move it."""
+
+import cmath
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.sim.controller.script.paths import Move
+from ur5_pick_place.sim.controller.script.robot import Robot
+from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Thread
+from ur5_pick_place.sim.controller.script.values import ScriptFault
+
+IDLE_BRAKE = 10.0
+"""[rad/s2] with which an arm stops that a thread has left in motion."""
+
+
+@dataclass
+class _Tail:
+    """The rest of a move, from `t` [s]."""
+
+    move: Move
+    t: float
+
+
+class Arm:
+    """
+    The setpoint: `q` (6,) [rad] and `qd` (6,) [rad/s of robot time], as last computed.
+
+    Laws may be followed for parts of a cycle; the setpoint at its end is commanded once.
+    `waypoint` (6,) [rad]: the end of the last move. `compliance`: of force mode, the speeds
+    (6,) [rad/s] that the commanded joints (6,) get beside those of the laws.
+
+    """
+
+    def __init__(self, robot: Robot, threads: Scheduler) -> None:
+        self._robot = robot
+        self._threads = threads
+        self._mover: Thread | None = None
+        self._moved = 0.0
+        self._is_moving = self._keeps_speed = False
+        self._tails: list[_Tail] = []
+        self._offset = np.zeros(6)
+        self.compliance: Callable[[Array], Array] | None = None
+        self.q = self.waypoint = robot.target_q.copy()
+        self.qd = np.zeros(6)
+
+    def begin(self) -> None:
+        """Begin a cycle; an arm at rest is where the controller holds it."""
+        self._mover, self._moved = None, 0.0
+        if not self._is_moving:
+            self.q = self._robot.target_q - self._offset
+            self.qd = np.zeros(6)
+
+    def end(self) -> None:
+        """End a cycle; in the time that no thread used, the arm keeps its speed or stops."""
+        if not self._is_moving and self.compliance is None:
+            return
+        dt = self._robot.step_time * self._robot.time_scale
+        if dt - self._moved > 1e-9:
+            self._idle(dt - self._moved)
+        self._is_moving = bool(self._tails) or bool(self.qd.any())
+        speed = self.qd
+        if self.compliance is not None:
+            extra = self.compliance(self.q + self._offset)
+            self._offset, speed = self._offset + extra * dt, speed + extra
+        self._robot.command(self.q + self._offset, speed * self._robot.time_scale)
+
+    def _idle(self, dt: float) -> None:
+        if self._tails:
+            try:
+                self.place(self.base, np.zeros(6), dt)
+                return
+            except ScriptFault:
+                self.drop_tails()
+        self.ramp(self.qd if self._keeps_speed else np.zeros(6), IDLE_BRAKE, dt)
+
+    def claim(self, dt: float, keeps_speed: bool) -> None:
+        """Let the running thread move the arm for `dt` [s]; refused if another does already."""
+        mover = self._threads.current
+        if self._mover not in (None, mover):
+            raise ScriptFault('another thread is already controlling the robot')
+        self._mover, self._is_moving, self._keeps_speed = mover, True, keeps_speed
+        self._moved += dt
+
+    @property
+    def base(self) -> Array:
+        """Where the next move starts: the end of a move that is being blended, or here."""
+        return self._tails[-1].move.end if self._tails else self.q
+
+    @property
+    def is_adrift(self) -> bool:
+        """Whether the arm moves otherwise than in the rest of a move."""
+        return not self._tails and bool(self.qd.any())
+
+    def add_tail(self, move: Move, t: float) -> None:
+        """Let the rest of a move, from time `t` [s], run beside the next."""
+        self._tails.append(_Tail(move, t))
+
+    def drop_tails(self) -> None:
+        """Forget the rests of moves: the arm goes on from where it is."""
+        self._tails = []
+
+    def place(self, q: Array, qd: Array, dt: float) -> None:
+        """Set joints (6,) [rad] and speeds (6,) [rad/s], and add what rests of earlier moves."""
+        for tail in self._tails:
+            tail.t += dt
+            rest, speed = tail.move.at(tail.t)
+            q, qd = q + rest - tail.move.end, qd + speed
+        self._tails = [tail for tail in self._tails if tail.t < tail.move.duration]
+        self.q, self.qd = q, qd
+
+    def limited(self, qd: Array) -> Array:
+        """Return speeds, all reduced in proportion if a joint would exceed its limit."""
+        return qd / max(1.0, float(np.max(np.abs(qd) / self._robot.qd_max)))
+
+    def ramp(self, target: Array, a: float, dt: float) -> None:
+        """Approach speeds (6,), the leading joint with `a` [rad/s2], for `dt` [s]."""
+        change = target - self.qd
+        largest = float(np.abs(change).max())
+        if largest <= a * dt:
+            ramp = largest / a if a > 0.0 else 0.0
+            self.q = self.q + self.qd * ramp + change * (0.5 * ramp) + target * (dt - ramp)
+            self.qd = target
+        else:
+            change *= a * dt / largest
+            self.q = self.q + (self.qd + 0.5 * change) * dt
+            self.qd = self.qd + change
+
+    def servo(self, target: Array, lookahead: float, gain: float, dt: float) -> None:
+        """
+        Follow joints (6,) for `dt` [s]: qdd = gain (target - q - lookahead qd).
+
+        The script manual describes it so: the position projected by `lookahead` [s] approaches
+        the target as with the P-term `gain`. The solution is exact for a constant target.
+
+        """
+        a, b, c, d = _servo_step(lookahead, gain, dt)
+        error = self.q - target
+        self.q, self.qd = target + a * error + b * self.qd, c * error + d * self.qd
+
+
+@lru_cache(maxsize=64)
+def _servo_step(lookahead: float, gain: float, dt: float) -> tuple[float, float, float, float]:
+    """Return exp(A dt), by rows, of A = [[0, 1], [-gain, -gain lookahead]]."""
+    half = 0.5 * gain * lookahead
+    root = cmath.sqrt(half * half - gain)
+    decay = math.exp(-half * dt)
+    even = decay * cmath.cosh(root * dt).real
+    odd = decay * (cmath.sinh(root * dt) / root).real if abs(root) * dt > 1e-6 else decay * dt
+    return even + half * odd, odd, -gain * odd, even - half * odd

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built-ins that move the arm. Their times are robot time: the speed slider stretches them."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.sim.controller.script.arm import Arm
+from ur5_pick_place.sim.controller.script.paths import (
+    JointMove,
+    Move,
+    OutOfReach,
+    ToolMove,
+    arc,
+    line,
+)
+from ur5_pick_place.sim.controller.script.robot import Robot
+from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Wait
+from ur5_pick_place.sim.controller.script.state import tcp_jacobian
+from ur5_pick_place.sim.controller.script.values import (
+    Pose,
+    ScriptFault,
+    Value,
+    number,
+    to_str,
+    transform,
+    vector,
+)
+
+_LOOKAHEAD, _GAIN = (0.03, 0.2), (100.0, 2000.0)
+_LIMIT_MARGIN = 1e-6  # [rad]
+_SINGULARITY = 154  # error code: position in singularity
+
+
+class Motion:
+    """Speeds, servoing, stops and moves."""
+
+    def __init__(self, robot: Robot, arm: Arm, threads: Scheduler) -> None:
+        self._robot, self._arm, self._threads = robot, arm, threads
+
+    # joints
+
+    def servoj(
+        self, q: Value, a: Value = 0.0, v: Value = 0.0, t: Value = 0.002,
+        lookahead_time: Value = 0.1, gain: Value = 300.0,
+    ) -> Wait:  # fmt: skip
+        target = vector(q)
+        lookahead = min(max(number(lookahead_time), _LOOKAHEAD[0]), _LOOKAHEAD[1])
+        stiffness = min(max(number(gain), _GAIN[0]), _GAIN[1])
+        self._arm.drop_tails()
+        return self._follow(
+            lambda dt: self._arm.servo(target, lookahead, stiffness, dt), _positive(t, 't')
+        )
+
+    def speedj(self, qd: Value, a: Value = 1.4, t: Value = None) -> Wait:
+        target, rate = self._arm.limited(vector(qd)), _positive(a, 'a')
+        self._arm.drop_tails()
+        if t is None:
+            duration = float(np.abs(target - self._arm.qd).max()) / rate
+            duration = max(duration, self._robot.step_time)
+        else:
+            duration = number(t)
+        return self._follow(lambda dt: self._arm.ramp(target, rate, dt), duration, True)
+
+    def stopj(self, a: Value) -> Wait:
+        rate = _positive(a, 'a')
+        self._arm.drop_tails()
+        duration = float(np.abs(self._arm.qd).max()) / rate
+        yield from self._follow(lambda dt: self._arm.ramp(np.zeros(6), rate, dt), duration)
+        self._arm.qd = np.zeros(6)
+
+    # the TCP
+
+    def speedl(self, xd: Value, a: Value = 1.2, t: Value = None, aRot: Value = None) -> Wait:
+        target, rates = vector(xd), self._rates(a, aRot)
+        self._arm.drop_tails()
+        if t is None:
+            duration = max(self._change(target, rates), self._robot.step_time)
+        else:
+            duration = number(t)
+        return self._follow(lambda dt: self._tool_ramp(target, rates, dt), duration, True)
+
+    def stopl(self, a: Value, aRot: Value = None) -> Wait:
+        rest, rates = np.zeros(6), self._rates(a, aRot)
+        self._arm.drop_tails()
+        while (duration := self._change(rest, rates)) > 1e-9:
+            yield from self._follow(lambda dt: self._tool_ramp(rest, rates, dt), duration)
+        self._arm.qd = rest
+
+    def servoc(self, pose: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0) -> Wait:
+        """Approach a pose for one cycle, with at most `v` [m/s], so that it can stop there."""
+        T = self._tool_goal(pose)
+        speed, rates = _positive(v, 'v'), self._rates(a, None)
+        self._arm.drop_tails()
+        here = self._robot.forward(self._arm.q) @ self._robot.tcp
+        path, length = line(here, T)
+        reach = min(speed, math.sqrt(2.0 * rates[0] * length))
+        ahead = path(min(1.0, 1e-3 / length)) if length > 1e-3 else T
+        twist = np.zeros(6)
+        twist[:3] = ahead[:3, 3] - here[:3, 3]
+        turn = ahead[:3, :3] @ here[:3, :3].T
+        twist[3:] = 0.5 * (turn - turn.T)[(2, 0, 1), (1, 2, 0)]
+        twist *= reach / max(min(length, 1e-3), 1e-9)
+        return self._follow(
+            lambda dt: self._tool_ramp(twist, rates, dt), self._robot.step_time, True
+        )
+
+    # moves
+
+    def movej(
+        self, q: Value, a: Value = 1.4, v: Value = 1.05, t: Value = 0.0, r: Value = 0.0
+    ) -> Wait:
+        rate, speed, duration = _positive(a, 'a'), _positive(v, 'v'), number(t)
+        radius, end = number(r), self._joint_goal(q)
+        yield from self._halt_before(rate)
+        start = self._arm.base
+        yield from self._run(JointMove(self._robot, start, end, rate, speed, duration), radius)
+
+    def movel(
+        self, pose: Value, a: Value = 1.2, v: Value = 0.25, t: Value = 0.0, r: Value = 0.0
+    ) -> Wait:
+        T, radius, duration = self._tool_goal(pose), number(r), number(t)
+        yield from self._tool_move(lambda here: line(here, T), a, v, duration, radius)
+
+    def movep(self, pose: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0) -> Wait:
+        T, radius = self._tool_goal(pose), number(r)
+        yield from self._tool_move(lambda here: line(here, T), a, v, 0.0, radius)
+
+    def movec(
+        self, pose_via: Value, pose_to: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0,
+        mode: Value = 0,
+    ) -> Wait:  # fmt: skip
+        via, T, radius = self._tool_goal(pose_via), self._tool_goal(pose_to), number(r)
+        fixed = number(mode) == 1.0
+        yield from self._tool_move(lambda here: arc(here, via, T, fixed), a, v, 0.0, radius)
+
+    def optimovej(self, q: Value, a: Value = 0.3, v: Value = 0.3, r: Value = 0.0) -> Wait:
+        speed = _fraction(v, 'v') * float(self._robot.qd_max.min())
+        yield from self.movej(q, _fraction(a, 'a') * 20.0, speed, 0.0, r)
+
+    def optimovel(self, pose: Value, a: Value = 0.3, v: Value = 0.3, r: Value = 0.0) -> Wait:
+        yield from self.movel(pose, _fraction(a, 'a') * 5.0, _fraction(v, 'v') * 1.5, 0.0, r)
+
+    # how they are executed
+
+    def _follow(
+        self, law: Callable[[float], None], duration: float, keeps_speed: bool = False
+    ) -> Wait:
+        """Follow a law, which takes parts of the duration [s], until it is over."""
+        while duration > 1e-9:
+            dt = self._threads.take(duration)
+            duration -= dt
+            if dt > 0.0:
+                self._arm.claim(dt, keeps_speed)
+                law(dt)
+            yield from self._threads.rest()
+
+    def _tool_move(
+        self,
+        path_from: Callable[[Array], tuple[Callable[[float], Array], float]],
+        a: Value,
+        v: Value,
+        duration: float,
+        radius: float,
+    ) -> Wait:
+        rate, speed = _positive(a, 'a'), _positive(v, 'v')
+        yield from self._halt_before(rate)
+        while True:
+            start = self._arm.base
+            path, length = path_from(self._robot.forward(start) @ self._robot.tcp)
+            try:
+                move = ToolMove(self._robot, start, path, length, rate, speed, duration)
+                yield from self._run(move, radius)
+                return
+            except OutOfReach as error:  # a person may move the arm and let it go on
+                self._robot.error(_SINGULARITY, 0, 2, str(error))
+                self._robot.protective_stop()
+                self._arm.drop_tails()
+            yield
+
+    def _halt_before(self, rate: float) -> Wait:
+        """Stop an arm that moves otherwise than in a blend."""
+        if self._arm.is_adrift:
+            yield from self.stopj(rate)
+
+    def _run(self, move: Move, radius: float) -> Wait:
+        """Run a move to its end, or to where the next may begin, `radius` [m] before it."""
+        arm = self._arm
+        arm.waypoint = move.end
+        end = self._blend_time(move, radius) if radius > 0.0 else move.duration
+        done = 0.0
+
+        def law(dt: float) -> None:
+            nonlocal done
+            done += dt
+            last = move.duration if done > move.duration - 1e-9 else done
+            arm.place(*move.at(last), dt)
+
+        yield from self._follow(law, end)
+        if end < move.duration:
+            arm.add_tail(move, done)
+
+    def _blend_time(self, move: Move, radius: float) -> float:
+        """Return when the TCP comes within `radius` of the end, at the earliest half-way."""
+        if isinstance(move, ToolMove):
+            return move.profile.time_before_end(radius)
+        goal = self._robot.forward(move.end) @ self._robot.tcp
+        low, high = 0.5 * move.duration, move.duration
+        for _ in range(30):
+            t = 0.5 * (low + high)
+            T = self._robot.forward(move.at(t)[0]) @ self._robot.tcp
+            is_within = np.linalg.norm(T[:3, 3] - goal[:3, 3]) <= radius
+            low, high = (low, t) if is_within else (t, high)
+        return high
+
+    # goals and speeds
+
+    def _joint_goal(self, goal: Value) -> Array:
+        robot = self._robot
+        if isinstance(goal, Pose):
+            found = robot.inverse(transform(goal) @ inverse_transform(robot.tcp), self._arm.base)
+            if found is None:
+                raise ScriptFault(f'no inverse kinematics solution for {to_str(goal)}')
+            return found
+        q = vector(goal)
+        if np.any(q < robot.q_min - _LIMIT_MARGIN) or np.any(q > robot.q_max + _LIMIT_MARGIN):
+            raise ScriptFault(f'joint position {to_str(goal)} is outside the limits of the joints')
+        return q
+
+    def _tool_goal(self, goal: Value) -> Array:
+        if isinstance(goal, Pose):
+            return transform(goal)
+        return self._robot.forward(vector(goal)) @ self._robot.tcp
+
+    def _rates(self, a: Value, a_rot: Value) -> tuple[float, float]:
+        linear = _positive(a, 'a')
+        return linear, linear if a_rot is None else _positive(a_rot, 'aRot')
+
+    def _change(self, target: Array, rates: tuple[float, float]) -> float:
+        """Return the time [s] to a twist (6,) from the present one."""
+        change = target - tcp_jacobian(self._robot, self._arm.q) @ self._arm.qd
+        return max(
+            float(np.linalg.norm(change[:3])) / rates[0],
+            float(np.linalg.norm(change[3:])) / rates[1],
+        )
+
+    def _tool_ramp(self, target: Array, rates: tuple[float, float], dt: float) -> None:
+        """Approach a twist (6,) for `dt` [s], linear and angular part in equal time."""
+        arm = self._arm
+        needed = self._change(target, rates)
+        part = min(1.0, dt / needed) if needed > 0.0 else 1.0
+        middle = arm.q + 0.5 * dt * arm.qd
+        J = tcp_jacobian(self._robot, middle)
+        twist = (1.0 - part) * (J @ arm.qd) + part * target
+        try:
+            qd = arm.limited(np.asarray(np.linalg.solve(J, twist), float))
+        except np.linalg.LinAlgError:
+            qd = arm.qd * (1.0 - part)
+        arm.place(arm.q + 0.5 * dt * (arm.qd + qd), qd, dt)
+
+
+def _positive(value: Value, name: str) -> float:
+    found = number(value)
+    if found <= 0.0:
+        raise ScriptFault(f'{name} = {found:g}: must be greater than 0')
+    return found
+
+
+def _fraction(value: Value, name: str) -> float:
+    found = _positive(value, name)
+    if found > 1.0:
+        raise ScriptFault(f'{name} = {found:g}: must be at most 1')
+    return found

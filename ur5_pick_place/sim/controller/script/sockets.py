@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The built-ins for TCP connections to the program's peers.
+
+Sockets never block: a call that waits looks once a cycle. Waiting is counted in cycles, whatever
+the time scale.
+
+"""
+
+import ipaddress
+import re
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+
+from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Steps, Wait
+from ur5_pick_place.sim.controller.script.values import (
+    LONGEST_TEXT,
+    List,
+    ScriptFault,
+    Value,
+    integer,
+    number,
+    text,
+    to_str,
+)
+
+_OPEN_TIME = 2.0  # [s]
+_SEND_TIME = 1.0
+_DEFAULT_WAIT = 2.0
+_MOST_SOCKETS = 16
+_MOST_NUMBERS = 30
+_MOST_BUFFERED = 65536  # bytes
+_FLOATS = re.compile(rb'\(([^()]{0,4096})\)')
+_NAME = 'socket_0'
+
+
+class _Connection:
+    """A connected socket; `buffer`: received, not yet read."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self.link = link
+        self.buffer = b''
+        self.is_closed = False
+
+    def poll(self) -> None:
+        """Receive what is there, up to a bound."""
+        if self.is_closed or len(self.buffer) >= _MOST_BUFFERED:
+            return
+        try:
+            got = self.link.recv(_MOST_BUFFERED)
+        except BlockingIOError:
+            return
+        except OSError:
+            got = b''
+        self.is_closed = not got
+        self.buffer += got
+
+    def take(self, size: int) -> bytes:
+        """Take bytes from the front."""
+        taken, self.buffer = self.buffer[:size], self.buffer[size:]
+        return taken
+
+
+class Sockets:
+    """The sockets of a program, by name; `allow_hosts`: hosts other than this one too."""
+
+    def __init__(self, threads: Scheduler, allow_hosts: bool) -> None:
+        self._threads = threads
+        self._allow_hosts = allow_hosts
+        self._open: dict[str, _Connection] = {}
+
+    def close(self) -> None:
+        """Close all."""
+        for name in list(self._open):
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        connection = self._open.pop(name, None)
+        if connection is not None:
+            connection.link.close()
+
+    # opening and closing
+
+    def socket_open(self, address: Value, port: Value, socket_name: Value = _NAME) -> Steps:
+        name, host = text(socket_name), self._host(text(address))
+        self._drop(name)
+        if len(self._open) >= _MOST_SOCKETS:
+            raise ScriptFault(f'too many sockets: at most {_MOST_SOCKETS}')
+        link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        link.setblocking(False)
+        try:
+            target = (host, integer(port, 1, 65535))
+            deadline = self._threads.now + _OPEN_TIME
+            while not _is_connected(link, target):
+                if self._threads.now >= deadline:
+                    raise TimeoutError
+                yield
+            link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError:
+            link.close()
+            yield  # a refusal takes time, too
+            return False
+        except BaseException:  # the program ends
+            link.close()
+            raise
+        self._drop(name)
+        self._open[name] = _Connection(link)
+        return True
+
+    def _host(self, address: str) -> str:
+        host = '127.0.0.1' if address == 'localhost' else address
+        try:
+            is_local = ipaddress.IPv4Address(host).is_loopback
+        except ValueError:
+            raise ScriptFault(f'socket_open: {address!r}: must be an IPv4 address') from None
+        if not is_local and not self._allow_hosts:
+            raise ScriptFault(f'socket_open: {address} is another host, which is not allowed here')
+        return host
+
+    def socket_close(self, socket_name: Value = _NAME) -> None:
+        self._drop(text(socket_name))
+
+    # sending
+
+    def socket_send_int(self, value: Value, socket_name: Value = _NAME) -> Steps:
+        return (yield from self._send(struct.pack('>i', integer(value)), socket_name))
+
+    def socket_send_byte(self, value: Value, socket_name: Value = _NAME) -> Steps:
+        return (yield from self._send(bytes([integer(value, 0, 255)]), socket_name))
+
+    def socket_send_string(self, str: Value, socket_name: Value = _NAME) -> Steps:
+        return (yield from self._send(to_str(str).encode(), socket_name))
+
+    def socket_send_line(self, str: Value, socket_name: Value = _NAME) -> Steps:
+        return (yield from self._send(to_str(str).encode() + b'\n', socket_name))
+
+    def socket_set_var(self, name: Value, value: Value, socket_name: Value = _NAME) -> Wait:
+        yield from self._send(f'SET {text(name)} {to_str(value)}\n'.encode(), socket_name)
+
+    def _send(self, data: bytes, socket_name: Value) -> Steps:
+        connection = self._open.get(text(socket_name))
+        deadline = self._threads.now + _SEND_TIME
+        while connection is not None and data:
+            try:
+                data = data[connection.link.send(data) :]
+            except BlockingIOError:
+                if self._threads.now >= deadline:
+                    return False
+                yield
+            except OSError:
+                return False
+        return connection is not None
+
+    # receiving
+
+    def _read(
+        self, socket_name: Value, timeout: Value, find: Callable[[_Connection], Value]
+    ) -> Steps:
+        """
+        Return what `find` makes of the received bytes, or None.
+
+        It is called until it returns something, the time [s] is over (0 or less: never), or the
+        peer has closed.
+
+        """
+        name = text(socket_name)
+        longest = number(timeout)
+        deadline = self._threads.now + longest
+        while True:
+            connection = self._open.get(name)
+            if connection is None:
+                return None
+            connection.poll()
+            if (found := find(connection)) is not None or connection.is_closed:
+                return found
+            if longest > 0.0 and self._threads.now >= deadline - 1e-9:
+                return None
+            yield
+
+    def socket_read_binary_integer(
+        self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
+    ) -> Steps:
+        count = integer(number, 0, _MOST_NUMBERS)
+
+        def find(connection: _Connection) -> Value:
+            if len(connection.buffer) < 4 * count:
+                return None
+            return List((count, *struct.unpack(f'>{count}i', connection.take(4 * count))))
+
+        found = yield from self._read(socket_name, timeout, find)
+        return List((0, *[-1] * count)) if found is None else found
+
+    def socket_read_byte_list(
+        self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
+    ) -> Steps:
+        count = integer(number, 0, _MOST_NUMBERS)
+
+        def find(connection: _Connection) -> Value:
+            if len(connection.buffer) < count:
+                return None
+            return List((count, *connection.take(count)))
+
+        found = yield from self._read(socket_name, timeout, find)
+        return List((0, *[-1] * count)) if found is None else found
+
+    def socket_read_ascii_float(
+        self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
+    ) -> Steps:
+        count = integer(number, 0, _MOST_NUMBERS)
+        failed = List((0, *[float('nan')] * count))
+
+        def find(connection: _Connection) -> Value:
+            match = _FLOATS.search(connection.buffer)
+            if match is None:
+                return failed if len(connection.buffer) >= _MOST_BUFFERED else None
+            connection.take(match.end())
+            try:
+                values = [float(word) for word in match.group(1).split(b',')]
+            except ValueError:
+                return failed
+            return List((count, *values)) if len(values) == count else failed
+
+        found = yield from self._read(socket_name, timeout, find)
+        return failed if found is None else found
+
+    def socket_read_string(
+        self,
+        socket_name: Value = _NAME,
+        prefix: Value = '',
+        suffix: Value = '',
+        interpret_escape: Value = False,
+        timeout: Value = _DEFAULT_WAIT,
+    ) -> Steps:
+        head, tail = text(prefix), text(suffix)
+        if interpret_escape:
+            head, tail = (part.replace('\\n', '\n').replace('\\r', '\r') for part in (head, tail))
+        start, stop = head.encode(), tail.encode()
+
+        def find(connection: _Connection) -> Value:
+            begin = connection.buffer.find(start)
+            if begin < 0 or not connection.buffer:
+                return None
+            begin += len(start)
+            end = len(connection.buffer) if not stop else connection.buffer.find(stop, begin)
+            if end < 0:
+                return None
+            end = min(end, begin + LONGEST_TEXT)
+            found = connection.buffer[begin:end]
+            connection.take(end + (len(stop) if connection.buffer[end:].startswith(stop) else 0))
+            return found.decode(errors='replace')
+
+        return (yield from self._read(socket_name, timeout, find)) or ''
+
+    def socket_read_line(
+        self, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
+    ) -> Steps:
+        def find(connection: _Connection) -> Value:
+            end = connection.buffer.find(b'\n', 0, LONGEST_TEXT)
+            if end < 0 and len(connection.buffer) < LONGEST_TEXT:
+                return None
+            line = connection.take(end + 1 if end >= 0 else LONGEST_TEXT)
+            return line.decode(errors='replace').rstrip('\r\n')
+
+        return (yield from self._read(socket_name, timeout, find)) or ''
+
+    def socket_get_var(self, name: Value, socket_name: Value = _NAME) -> Steps:
+        wanted = text(name)
+        if not (yield from self._send(f'GET {wanted}\n'.encode(), socket_name)):
+            return 0
+        line = yield from self.socket_read_line(socket_name)
+        found = re.fullmatch(re.escape(wanted) + r'\s+(-?\d{1,9})\s*', line)
+        return int(found.group(1)) if found else 0
+
+
+def _is_connected(link: socket.socket, target: tuple[str, int]) -> bool:
+    """Return whether a non-blocking connection has been made; raises `OSError` if it fails."""
+    try:
+        link.getpeername()
+    except OSError:
+        error = link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            raise OSError(error, 'not connected') from None
+        with suppress(BlockingIOError):
+            link.connect(target)
+        try:
+            link.getpeername()
+        except OSError:
+            return False
+    return True

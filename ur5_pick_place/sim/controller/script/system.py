@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The built-ins for time, messages, the load, the tool, freedrive and the force sensor."""
+
+from ur5_pick_place.sim.controller.script.robot import Robot
+from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Wait
+from ur5_pick_place.sim.controller.script.values import (
+    ScriptFault,
+    Value,
+    number,
+    text,
+    to_str,
+    transform,
+    vector,
+)
+
+
+class System:
+    """What concerns neither motion nor pins."""
+
+    def __init__(self, robot: Robot, threads: Scheduler) -> None:
+        self._robot, self._threads = robot, threads
+        self._is_free = False
+
+    # time and messages
+
+    def sync(self) -> Wait:
+        self._threads.current.left = 0.0
+        yield
+
+    def sleep(self, t: Value) -> Wait:
+        yield from self._threads.sleep(number(t))
+
+    def textmsg(self, s1: Value, s2: Value = '') -> None:
+        self._robot.textmsg(to_str(s1) + to_str(s2))
+
+    def popup(
+        self, s: Value, title: Value = 'Popup', warning: Value = False, error: Value = False,
+        blocking: Value = False,
+    ) -> Wait:  # fmt: skip
+        kind = 'error' if error else 'warning' if warning else 'message'
+        self._robot.popup(to_str(s), to_str(title), kind)
+        while blocking and self._robot.popup_open:
+            yield
+
+    def rtde_set_watchdog(
+        self, variable_name: Value, min_frequency: Value, action: Value = 'pause'
+    ) -> None:
+        wanted = text(action).lower()
+        if wanted not in ('pause', 'stop', 'ignore'):
+            raise ScriptFault(f'rtde_set_watchdog: action {wanted!r}: pause, stop or ignore')
+        self._robot.watchdog(text(variable_name), number(min_frequency), wanted)
+
+    def protective_stop(self) -> Wait:
+        self._robot.protective_stop()
+        yield
+
+    # load and tool
+
+    def set_payload(self, m: Value, cog: Value = None) -> None:
+        self.set_target_payload(m, cog)
+
+    def set_payload_mass(self, m: Value) -> None:
+        self.set_target_payload(m)
+
+    def set_payload_cog(self, CoG: Value) -> None:
+        self._robot.payload_cog = vector(CoG, 3)
+
+    def set_target_payload(
+        self, m: Value, cog: Value = None, inertia: Value = None, transition_time: Value = 0.0
+    ) -> None:
+        mass = number(m)
+        if mass < 0.0:
+            raise ScriptFault(f'payload {mass:g} kg: must not be negative')
+        self._robot.payload = mass
+        if cog is not None:
+            self._robot.payload_cog = vector(cog, 3)
+        if inertia is not None:
+            self._robot.payload_inertia = vector(inertia)
+
+    def set_gravity(self, d: Value) -> None:
+        self._robot.gravity = vector(d, 3)
+
+    def set_tcp(self, pose: Value, tcp_name: Value = '') -> None:
+        self._robot.tcp = transform(pose)
+
+    # freedrive
+
+    def freedrive_mode(self, freeAxes: Value = None, feature: Value = None) -> None:
+        if freeAxes is not None:
+            vector(freeAxes)
+        self._is_free = True
+        self._robot.freedrive(True)
+
+    def end_freedrive_mode(self) -> None:
+        self._is_free = False
+        self._robot.freedrive(False)
+
+    def teach_mode(self) -> None:
+        self.freedrive_mode()
+
+    def end_teach_mode(self) -> None:
+        self.end_freedrive_mode()
+
+    def get_freedrive_status(self) -> int:
+        return 0 if self._is_free else 1
+
+    # the force sensor
+
+    def zero_ftsensor(self) -> None:
+        self._robot.zero_wrench()
+
+    def ft_rtde_input_enable(
+        self, enable: Value, sensor_mass: Value = 0.0, sensor_measuring_offset: Value = None,
+        sensor_cog: Value = None,
+    ) -> None:  # fmt: skip
+        self._robot.external_wrench(bool(enable))
+
+    def enable_external_ft_sensor(
+        self, enable: Value, sensor_mass: Value = 0.0, sensor_measuring_offset: Value = None,
+        sensor_cog: Value = None,
+    ) -> None:  # fmt: skip
+        self._robot.external_wrench(bool(enable))
