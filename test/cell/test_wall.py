@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from lab.in_process import InProcessCell
-from obstacle_scenes import down
+from motion_planners import tool_down
 from scipy.spatial.transform import Rotation
 from solids import UR5
 
@@ -88,7 +88,7 @@ def test_the_cell_reads_the_boxes_as_the_planner_does(tmp_path):
 
 
 def test_a_box_of_the_scene_file_is_solid(wall):
-    beside = inverse(UR5, down(0.42, -0.15, 0.15))[0][BRANCHES.index('left-up-up')]
+    beside = inverse(UR5, tool_down(0.42, -0.15, 0.15))[0][BRANCHES.index('left-up-up')]
 
     def torque_behind(boxes):
         world, most = World(q=beside, boxes=boxes), 0.0

@@ -9,11 +9,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
 import pytest
+from pace import until
 
 from lab import faults, soak, toy_cases
 from lab.fault_matrix import run_matrix
@@ -35,13 +35,6 @@ def dask():
 
 def results(folder, items, workers):
     return list(run_cases(partial(toy_cases.open_work, folder), items, toy_cases.lost, workers))
-
-
-def wait_for(condition, limit=30.0):
-    end = time.monotonic() + limit
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_without_workers_results_come_from_this_process(tmp_path):
@@ -86,13 +79,13 @@ def test_ctrl_c_or_the_death_of_the_command_ends_its_workers(tmp_path, number):
         # A worker of xdist ignores SIGINT, and its children would inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
-    wait_for(lambda: len(list(tmp_path.glob('sleeps*'))) == 2)
+    until(lambda: len(list(tmp_path.glob('sleeps*'))) == 2)
     if number is signal.SIGINT:
         os.killpg(command.pid, number)  # as a terminal does
     else:
         command.send_signal(number)
     assert command.wait(20.0) != 0
-    wait_for(lambda: not marked(mark))
+    until(lambda: not marked(mark))
     assert command.stderr.read().count('Traceback') <= 1, 'workers end in silence'
 
 

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pace import until
 
 from ur5_pick_place.demo import processes as demo_processes
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain
@@ -36,13 +37,6 @@ def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, NodeSpec
     return {name: NodeSpec(name, '', (), {}, ()) for name in scripts}
 
 
-def until(condition, what: str, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, f'timed out waiting for {what}'
-        time.sleep(0.01)
-
-
 def is_running(pid: int) -> bool:
     try:
         return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
@@ -50,64 +44,41 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_nodes_are_in_the_domain_and_end_with_the_context(
-    specs: dict[str, NodeSpec], tmp_path: Path
-) -> None:
-    with NodeProcesses([specs['sleeper']], 17, tmp_path) as nodes:
-        (pid,) = nodes.pids.values()
-        until(lambda: nodes.log().endswith('domain 17\n'), 'the log')
-        nodes.check()
-        assert is_running(pid)
-    assert not is_running(pid)
-
-
-def test_a_node_is_out_of_reach_of_ctrl_c_but_in_the_session_of_its_terminal(
+def test_nodes_are_in_the_domain_out_of_reach_of_ctrl_c_and_end_with_the_context(
     specs: dict[str, NodeSpec], tmp_path: Path
 ) -> None:
     """In sessions of their own nodes wait for each other for up to 0.28 s on a busy machine."""
     with NodeProcesses([specs['sleeper']], 17, tmp_path) as nodes:
         (pid,) = nodes.pids.values()
+        until(lambda: nodes.log().endswith('domain 17\n'), 'the log')
+        nodes.check()
+        assert is_running(pid)
         assert os.getpgid(pid) == pid != os.getpgid(0)
         assert os.getsid(pid) == os.getsid(0)
+    assert not is_running(pid)
 
 
-def test_a_dead_node_is_named_with_its_last_words(
+def test_a_node_that_ended_or_was_killed_is_named_with_its_last_words_or_its_signal(
     specs: dict[str, NodeSpec], tmp_path: Path
 ) -> None:
     with NodeProcesses([specs['sleeper'], specs['quick']], 17, tmp_path) as nodes:
         until(lambda: not is_running(nodes.pids['quick']), 'its end')
         with pytest.raises(ExecutionError, match=r'(?s)quick ended with exit code 3.*no table'):
             nodes.check()
-
-
-def test_a_killed_node_is_named_with_its_signal(
-    specs: dict[str, NodeSpec], tmp_path: Path
-) -> None:
-    with NodeProcesses([specs['sleeper']], 17, tmp_path) as nodes:
         os.kill(nodes.pids['sleeper'], signal.SIGKILL)
         until(lambda: not is_running(nodes.pids['sleeper']), 'its end')
         with pytest.raises(ExecutionError, match='sleeper was killed by SIGKILL'):
             nodes.check()
 
 
-def test_a_node_that_will_not_end_is_killed_within_two_seconds(
-    specs: dict[str, NodeSpec], tmp_path: Path
-) -> None:
-    with NodeProcesses([specs['stubborn']], 17, tmp_path) as nodes:
-        until(lambda: 'ready' in nodes.log(), 'the trap to be set')
-        begin = time.monotonic()
-    assert time.monotonic() - begin < 2.0
-    assert not is_running(nodes.pids['stubborn'])
-
-
-def test_the_recorder_may_end_writing_beside_a_node_that_will_not_end(
+def test_a_node_that_will_not_end_is_killed_within_two_seconds_beside_a_recorder_that_writes(
     specs: dict[str, NodeSpec], tmp_path: Path
 ) -> None:
     with NodeProcesses([specs['recorder'], specs['stubborn']], 17, tmp_path) as nodes:
         until(lambda: nodes.log().count('ready') == 2, 'the traps to be set')
         begin = time.monotonic()
     assert time.monotonic() - begin < 2.0
-    assert 'written' in nodes.log()
+    assert not is_running(nodes.pids['stubborn']) and 'written' in nodes.log()
 
 
 def test_a_missing_executable_ends_those_already_started(
@@ -166,10 +137,7 @@ def test_a_working_folder_goes_with_its_process(is_killed: bool) -> None:
         if is_killed:
             assert (folder / 'log').exists()
             process.kill()
-    end = time.monotonic() + 5.0
-    while folder.exists():
-        assert time.monotonic() < end, f'{folder} is left behind'
-        time.sleep(0.02)
+    until(lambda: not folder.exists(), f'{folder} to go')
 
 
 def test_no_code_of_ours_runs_between_fork_and_exec(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from calibration_files import SHIPPED, write
+from pace import until
 
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
@@ -294,20 +295,13 @@ def nodes_of(domain):
     return [line for line in found if any(f'/{name}\0' in line for name in OURS)]
 
 
-def until(condition, seconds):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
 @pytest.mark.nodes
 @pytest.mark.usefixtures('launched')
 def test_a_launch_that_is_killed_leaves_no_node_behind(ros_domain):
     environment = {**os.environ, 'ROS_DOMAIN_ID': str(ros_domain), 'ROS_LOG_DIR': '/tmp'}
     service = subprocess.Popen(['ros2', 'launch', str(LAUNCH_FILE)], cwd='/', env=environment)
-    until(lambda: len(nodes_of(ros_domain)) >= len(OURS), 30.0)
+    until(lambda: len(nodes_of(ros_domain)) >= len(OURS), 'the nodes', 30.0)
     time.sleep(1.0)
     service.kill()
     service.wait()
-    until(lambda: not nodes_of(ros_domain), 5.0)
+    until(lambda: not nodes_of(ros_domain), 'their end', 5.0)

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from motion_planners import tool_down
 from moveit_msgs.srv import GetMotionPlan
 from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request
-from obstacle_scenes import down
 
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse
 
-HERE, THERE = inverse(UR5, np.array([down(0.42, y, 0.1) for y in (-0.28, 0.28)]))[0][
+HERE, THERE = inverse(UR5, np.array([tool_down(0.42, y, 0.1) for y in (-0.28, 0.28)]))[0][
     :, BRANCHES.index('left-up-up')
 ]
 

@@ -6,7 +6,6 @@ The nodes' own callbacks are called, as their executor calls them.
 
 """
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,6 @@ from request_callbacks import (
     joints,
     pose_in_base,
 )
-from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput
@@ -36,8 +34,6 @@ from ur5_pick_place.kinematics import (
     classify,
     forward,
     inverse,
-    link_pose,
-    load_model,
 )
 from ur5_pick_place.nodes.messages.conversions import (
     joint_state_msg,
@@ -45,7 +41,6 @@ from ur5_pick_place.nodes.messages.conversions import (
     pose_to_matrix,
     trajectory_from_msg,
 )
-from ur5_pick_place.sim.physics.arm import link_frames, load_arm
 
 PREFIX = ('-p', 'tf_prefix:=left_', '-r', '__ns:=/left')
 STEP = np.eye(4)
@@ -58,34 +53,6 @@ def duration(reply: Any) -> float:
 
 
 # ---- frames of the arm
-
-
-@pytest.mark.parametrize('link', LINK_NAMES)
-def test_each_link_of_a_calibrated_arm_is_where_the_robot_description_has_it(
-    link: str, rng: np.random.Generator, tmp_path: Path
-) -> None:
-    """By the description's own chain: the file's poses, each turned about z."""
-    joints = rng.uniform(-np.pi, np.pi, (20, 6))
-    lines, poses = ['kinematics:'], []
-    for name, frame in zip(LINK_NAMES, link_frames(load_arm('ur5'), np.zeros(6)), strict=True):
-        rpy = Rotation.from_quat(frame.quat_xyzw).as_euler('xyz') + rng.normal(0.0, 1e-3, 3)
-        xyz = np.array(frame.position) + rng.normal(0.0, 1e-3, 3)
-        numbers = zip(('x', 'y', 'z', 'roll', 'pitch', 'yaw'), [*xyz, *rpy], strict=True)
-        entries = ', '.join(f'{key}: {value:.15f}' for key, value in numbers)
-        lines.append(f'  {name.removesuffix("_link")}: {{{entries}}}')
-        T = np.eye(4)
-        T[:3, :3], T[:3, 3] = Rotation.from_euler('xyz', rpy).as_matrix(), xyz
-        poses.append(T)
-    file = tmp_path / 'calibration.yaml'
-    file.write_text('\n'.join(lines))
-    model = load_model(file)
-    for q in joints:
-        T = np.eye(4)
-        for pose, angle in zip(poses[: LINK_NAMES.index(link) + 1], q, strict=False):
-            turn = np.eye(4)
-            turn[:3, :3] = Rotation.from_euler('z', angle).as_matrix()
-            T = T @ pose @ turn
-        assert_transforms_close(link_pose(model, q, link), T, 1e-9, 1e-9)
 
 
 FRAMES = ('tool0', 'tcp', 'flange', 'wrist_3_link', 'wrist_1_link', 'forearm_link', 'camera')

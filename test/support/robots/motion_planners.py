@@ -32,7 +32,7 @@ def planner():
     return make_planner()
 
 
-def tool_down(x, y, z, yaw):
+def tool_down(x, y, z, yaw=0.0):
     """T_base_tool with the TCP of the cell at x, y, z [m] in base_link, tool pointing down."""
     c, s = np.cos(yaw), np.sin(yaw)
     T = np.array([[c, s, 0, x], [s, -c, 0, y], [0, 0, -1, z + 0.145], [0, 0, 0, 1.0]])

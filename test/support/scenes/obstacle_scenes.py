@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from motion_planners import tool_down
 from solids import SCENE, UR5, Array, box_distance, box_surface, of_hull
 
 from ur5_pick_place.kinematics import inverse, link_frames
@@ -26,19 +27,12 @@ class Problem:
     q_goal: Array
 
 
-def down(x: float, y: float, z: float) -> Array:
-    """Return T_base_tool with the TCP at a point of base_link, tool pointing down."""
-    T = np.diag([1.0, -1.0, -1.0, 1.0])
-    T[:3, 3] = x, y, z + 0.145
-    return FLIP @ T
-
-
 def wall(rng) -> tuple[Bodies, Array, Array]:
     y, height = rng.uniform(-0.05, 0.05), rng.uniform(0.25, 0.4)
     boxes = [((0.45, y, height / 2), (0.5, 0.03, height))]
     x = rng.uniform(0.35, 0.5, 2)
     low = rng.uniform(0.03, 0.1, 2)
-    return boxes, down(x[0], -0.28, low[0]), down(x[1], 0.28, low[1])
+    return boxes, tool_down(x[0], -0.28, low[0]), tool_down(x[1], 0.28, low[1])
 
 
 def box(rng) -> tuple[Bodies, Array, Array]:
@@ -46,7 +40,7 @@ def box(rng) -> tuple[Bodies, Array, Array]:
     x, y, d, h = 0.45, rng.uniform(-0.1, 0.1), rng.uniform(0.16, 0.2), rng.uniform(0.12, 0.2)
     boxes = [((x + s * d, y, h / 2), (0.02, 2 * d, h)) for s in (-1, 1)]
     boxes += [((x, y + s * d, h / 2), (2 * d, 0.02, h)) for s in (-1, 1)]
-    return boxes, down(0.4, y + 0.45, 0.05), down(x, y, h - 0.08)
+    return boxes, tool_down(0.4, y + 0.45, 0.05), tool_down(x, y, h - 0.08)
 
 
 def shelf(rng) -> tuple[Bodies, Array, Array]:
@@ -54,7 +48,8 @@ def shelf(rng) -> tuple[Bodies, Array, Array]:
     h = rng.uniform(0.25, 0.35)
     boxes = [((0.5, y, h / 2), (0.35, 0.02, h)) for y in (-0.4, 0.0, 0.4)]
     boxes.append(((0.68, 0.0, h / 2), (0.02, 0.8, h)))
-    return boxes, down(0.48, -0.2, rng.uniform(0.04, 0.1)), down(0.48, 0.2, rng.uniform(0.04, 0.1))
+    start, goal = (tool_down(0.48, y, rng.uniform(0.04, 0.1)) for y in (-0.2, 0.2))
+    return boxes, start, goal
 
 
 def cage(rng) -> tuple[Bodies, Array, Array]:
@@ -62,14 +57,14 @@ def cage(rng) -> tuple[Bodies, Array, Array]:
     x, y, h, r = 0.45, -0.25, rng.uniform(0.2, 0.3), 0.17
     angles = rng.uniform(0, np.pi / 4) + np.arange(8) * np.pi / 4
     boxes = [((x + r * np.cos(a), y + r * np.sin(a), h / 2), (0.02, 0.02, h)) for a in angles]
-    return boxes, down(x, y, rng.uniform(0.03, 0.08)), down(0.4, 0.3, 0.05)
+    return boxes, tool_down(x, y, rng.uniform(0.03, 0.08)), tool_down(0.4, 0.3, 0.05)
 
 
 def under(rng) -> tuple[Bodies, Array, Array]:
     """From above a raised board to below it."""
     z = rng.uniform(0.32, 0.38)
     boxes = [((0.6, 0.0, z), (0.35, 0.5, 0.03))]
-    return boxes, down(0.55, 0.05, z + 0.1), down(0.42, rng.uniform(-0.42, -0.38), 0.05)
+    return boxes, tool_down(0.55, 0.05, z + 0.1), tool_down(0.42, rng.uniform(-0.42, -0.38), 0.05)
 
 
 def kitchen(rng) -> tuple[Bodies, Array, Array]:
@@ -80,7 +75,7 @@ def kitchen(rng) -> tuple[Bodies, Array, Array]:
         bodies.append(((rng.uniform(0.42, 0.5), y, h / 2), (0.035, h)))
     bodies.append(((0.3, rng.uniform(-0.05, 0.05), 0.06), (0.09, 0.12)))
     x = rng.uniform(0.38, 0.48, 2)
-    return bodies, down(x[0], -0.3, 0.06), down(x[1], 0.3, 0.06)
+    return bodies, tool_down(x[0], -0.3, 0.06), tool_down(x[1], 0.3, 0.06)
 
 
 def pallet(rng) -> tuple[Bodies, Array, Array]:
@@ -94,7 +89,7 @@ def pallet(rng) -> tuple[Bodies, Array, Array]:
         if k not in free:
             bodies.append(((*cells[k], height / 2), edges))
     one, other = sorted(free)
-    return bodies, down(*cells[one], 0.03), down(*cells[other], 0.03)
+    return bodies, tool_down(*cells[one], 0.03), tool_down(*cells[other], 0.03)
 
 
 FAMILIES: dict[str, Callable] = {

@@ -9,6 +9,8 @@ be late, not a node. Limits of a test in simulated time do not depend on it.
 
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from functools import cache
 
 _QUICK = 0.03  # [s] for the loop on each of two cores of a quick machine
@@ -51,3 +53,11 @@ def sim(quick: float = 2.0) -> dict[str, float]:
 def wall(seconds: float) -> float:
     """Return the wall time [s] that this machine gets where a quick one gets `seconds`."""
     return seconds / pace()
+
+
+def until(condition: Callable[[], object], what: str = 'it', seconds: float = 30.0) -> None:
+    """Look again and again until something is so, for some time of the wall [s]."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f'timed out waiting for {what}'
+        time.sleep(0.01)

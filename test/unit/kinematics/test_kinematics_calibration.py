@@ -15,6 +15,7 @@ from solids import SCENE
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
     BRANCHES,
+    LINK_NAMES,
     Model,
     all_solutions,
     classify,
@@ -23,6 +24,7 @@ from ur5_pick_place.kinematics import (
     inverse,
     jacobian,
     link_frames,
+    link_pose,
     load_model,
     singularity,
     solutions_near,
@@ -43,17 +45,17 @@ def calibrated(tmp_path: Path, rng: np.random.Generator) -> tuple[Path, dict]:
     return write(tmp_path / 'calibration.yaml', links), links
 
 
-def forward_as_urdf(links: dict, q: np.ndarray) -> np.ndarray:
-    """Give the last link's pose in `base`: the joints' poses of the file, each turned about z."""
-    T = np.eye(4)
+def chain_of(links: dict, q: np.ndarray) -> list[np.ndarray]:
+    """Give each link's pose in `base`: the joints' poses of the file, each turned about z."""
+    chain = [np.eye(4)]
     for link, angle in zip(MOVING_LINKS, q, strict=True):
         joint = np.eye(4)
         joint[:3, :3] = Rotation.from_euler('xyz', links[link][3:]).as_matrix()
         joint[:3, 3] = links[link][:3]
         turn = np.eye(4)
         turn[:3, :3] = Rotation.from_rotvec([0, 0, angle]).as_matrix()
-        T = T @ joint @ turn
-    return T
+        chain.append(chain[-1] @ joint @ turn)
+    return chain[1:]
 
 
 def test_forward_is_the_chain_of_the_file(
@@ -63,7 +65,10 @@ def test_forward_is_the_chain_of_the_file(
     m = load_model(path)
     assert (m.name, m.calibration) == ('ur5', 'calib_1234')
     for q in rng.uniform(-np.pi, np.pi, (50, 6)):
-        assert_transforms_close(forward(m, q), forward_as_urdf(links, q), 1e-14, 1e-14)
+        chain = chain_of(links, q)
+        assert_transforms_close(forward(m, q), chain[-1], 1e-14, 1e-14)
+        for link, T in zip(LINK_NAMES, chain, strict=True):
+            assert_transforms_close(link_pose(m, q, link), T, 1e-14, 1e-14)
 
 
 def test_the_jacobian_of_a_calibrated_arm_equals_differences(

@@ -4,10 +4,10 @@
 import json
 import os
 import threading
-import time
 
 import numpy as np
 import pytest
+from pace import until
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
@@ -144,7 +144,7 @@ def test_the_file_is_beside_the_poses_and_survives_its_node(tmp_path):
     assert path.name == 'poses_sim_statistics.json'
     kept = StatisticsFile(path, pytest.fail)
     run_cycles(kept, [5.0])
-    wait_for(lambda: path.exists() and load_statistics(path).cycles == 1)
+    until(lambda: path.exists() and load_statistics(path).cycles == 1)
     again = StatisticsFile(path, pytest.fail)
     run_cycles(again, [7.0])
     figures = again.figures()
@@ -185,15 +185,8 @@ def test_a_full_disk_is_one_warning_and_the_older_file_is_left(tmp_path, monkeyp
         tried.clear()
         run_cycles(kept, [5.0])
         assert tried.wait(5.0)
-    wait_for(lambda: warnings)
+    until(lambda: warnings)
     assert len(warnings) == 1 and 'No space left' in warnings[0]
     assert path.read_text() == before
     assert json.loads(before)['cycles'] == 3
     assert kept.figures()['cycles'] == '3 since start, 6 in all'
-
-
-def wait_for(condition, seconds=5.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from motion_planners import FAST, PICK, auto_to_pose, ptp_to_pose
-from obstacle_scenes import FAMILIES, clearance, down, placed, problem
+from motion_planners import FAST, PICK, auto_to_pose, ptp_to_pose, tool_down
+from obstacle_scenes import FAMILIES, clearance, placed, problem
 from solids import SCENE, UR5
 
 from ur5_pick_place.errors import GateRefusal, PlanningCanceled, PlanningError
@@ -66,7 +66,7 @@ def test_the_arm_reaches_through_a_window_into_a_closed_cage(rng):
     boxes = tuple(placed(name, *where) for name, where in walls.items())
     scene = replace(SCENE, table_height=-0.9, boxes=boxes)
     planner, q_start = planner_in(scene), np.array([0.0, -1.57, 0.0, -1.57, -1.57, 0.0])
-    solutions = planner.joint_goals(down(0.05, -0.70, -0.30), HOME)
+    solutions = planner.joint_goals(tool_down(0.05, -0.70, -0.30), HOME)
     goals = [q for q in solutions if planner.collision.check(q) is None][:2]
     motion = planner.auto(q_start, goals, allowed=30.0)  # found in a third of that here
     assert clearance(scene, dense(motion), rng) > scene.margin - 2e-3
@@ -101,7 +101,7 @@ def test_where_the_straight_motion_is_free_it_is_taken_as_it_is():
     np.testing.assert_array_equal(auto.trajectory.t, ptp.trajectory.t)
     np.testing.assert_array_equal(auto.trajectory.q, ptp.trajectory.q)
     assert auto.detour is None
-    T = down(0.4, 0.2, 0.1)
+    T = tool_down(0.4, 0.2, 0.1)
     auto, ptp = auto_to_pose(planner, PICK, T), ptp_to_pose(planner, PICK, T)
     np.testing.assert_array_equal(auto.trajectory.q, ptp.trajectory.q)
 
@@ -120,7 +120,7 @@ def test_what_is_carried_goes_round_too(rng):
     wall = placed('wall', (0.5, 0.0, 0.15), (0.4, 0.03, 0.3))
     rod = replace(SCENE.part, size=np.array([0.04, 0.04, 0.25]))
     planner = planner_in(replace(SCENE, boxes=(wall,), part=rod))
-    poses = np.array([down(0.42, -0.28, 0.18), down(0.42, 0.28, 0.18)])
+    poses = np.array([tool_down(0.42, -0.28, 0.18), tool_down(0.42, 0.28, 0.18)])
     here, there = inverse(UR5, poses)[0][:, BRANCHES.index('left-up-up')]
     empty = planner.auto(here, [there])
     planner.carry(Load(0.1, (0.0, 0.0, 0.15)))
@@ -151,7 +151,7 @@ def test_where_there_is_no_way_the_refusal_names_what_is_in_the_way_and_keeps_th
     boxes = tuple(placed(f'partition {i}', *b) for i, b in enumerate(ring))
     lid = placed('lid', (0.0, 0.0, 1.2), (2.4, 2.4, 0.02))
     planner = planner_in(replace(SCENE, boxes=(*boxes, lid)))
-    here = auto_to_pose(planner_in(SCENE), HOME, down(0.45, -0.3, 0.2)).trajectory.q[-1]
+    here = auto_to_pose(planner_in(SCENE), HOME, tool_down(0.45, -0.3, 0.2)).trajectory.q[-1]
     there = here + [1.4, 0, 0, 0, 0, 0]
     begin = time.monotonic()
     with pytest.raises(PlanningError, match='no way round|at the') as refusal:

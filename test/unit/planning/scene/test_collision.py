@@ -10,9 +10,11 @@ by a product of DH matrices, swept checks by dense sampling.
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import independent_arm
 import numpy as np
 import pytest
-from arm_over_table import HALF_CUBE, box_at, elbow_up_at, tool_down
+from arm_over_table import HALF_CUBE, box_at, elbow_up_at
+from motion_planners import tool_down
 from solids import SCENE, UR5, of_hull
 
 from ur5_pick_place.errors import InvalidInput
@@ -21,25 +23,6 @@ from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies, bodies_apart
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.collision.collision import RESOLUTION, CollisionModel
 from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry
-
-
-def dh_frames(q):
-    """Frames 0 to 6 of a UR5 in base_link, written out from its DH table."""
-    a = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
-    d = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
-    twist = (1, 0, 0, 1, -1, 0)  # quarter turns
-    T = np.diag([-1.0, -1.0, 1.0, 1.0])
-    frames = [T]
-    for i in range(6):
-        c, s = np.cos(q[i]), np.sin(q[i])
-        turn = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, d[i]], [0, 0, 0, 1]])
-        tilt = np.eye(4)
-        tilt[0, 3] = a[i]
-        if twist[i]:
-            tilt[1:3, 1:3] = [[0, -twist[i]], [twist[i], 0]]
-        T = T @ turn @ tilt
-        frames.append(T)
-    return frames
 
 
 class Block:
@@ -82,7 +65,7 @@ class Hull:
 
 def solids(q, scene):
     """Every body of a UR5 in the scene, with the frame it is fixed to (-1: a box of the scene)."""
-    frames = dh_frames(q)
+    frames = np.diag([-1.0, -1.0, 1.0, 1.0]) @ independent_arm.frames(q[None])[0]
     found = [
         (body.link, Hull(LINKS[body.link], frames[body.link], body.vertices, index))
         for index, body in enumerate(arm_bodies(UR5))
