@@ -3,7 +3,7 @@
 
 
 import pytest
-from fake_manager import FakeManager, Graph
+from fake_graph import FakeManager, Graph
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import Bool

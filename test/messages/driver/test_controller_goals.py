@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
-from fake_manager import FakeManager, Graph
+from fake_graph import FakeManager, Graph
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 import pytest
-from fake_manager import FakeManager, Graph
+from fake_graph import FakeManager, Graph
 from rclpy.task import Future
 from std_msgs.msg import Bool
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 from controller_manager_msgs.srv import SwitchController
-from fake_manager import Graph
+from fake_graph import Graph
 from rclpy.node import Node
 from ur_msgs.srv import SetIO
 

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 import rclpy
-from fake_manager import Graph
+from fake_graph import Graph
 from rcl_interfaces.msg import SetParametersResult
 
 from ur5_pick_place.client.preflight import collect

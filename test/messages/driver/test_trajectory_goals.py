@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from control_msgs.action import FollowJointTrajectory
-from fake_manager import Graph
+from fake_graph import Graph
 from rclpy.action import ActionServer
 from stop_cell import turn
 from trajectory_msgs.msg import JointTrajectory

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixture that tests of what a node polls share."""
 
-from talk import talk as talk
+from fake_graph import talk as talk

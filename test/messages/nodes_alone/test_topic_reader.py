@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import rclpy
+from fake_graph import ByHand, Talk
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -16,7 +17,6 @@ from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, String
-from talk import ByHand, Talk
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixture that tests of MoveIt requests share."""
 
-from request_callbacks import services as services
+from callbacks import services as services

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from callbacks import check_refused, line, plan
+from callbacks import check_refused, joints, line, plan
 from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import PlanningScene, RobotState, RobotTrajectory
@@ -26,7 +26,6 @@ from moveit_requests import (
     line_request,
     motion_request,
 )
-from request_callbacks import joints
 from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectoryPoint
 
 from ur5_pick_place.errors import InvalidInput

@@ -10,21 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
-from callbacks import check_refused, line, plan
+from callbacks import (
+    PRESENT,
+    UR5,
+    Codes,
+    Services,
+    check_refused,
+    end_of,
+    joints,
+    line,
+    plan,
+    pose_in_base,
+)
 from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import Constraints
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from moveit_requests import BEYOND, joint_goal, line_request, motion_request
-from request_callbacks import (
-    PRESENT,
-    UR5,
-    Codes,
-    Services,
-    end_of,
-    joints,
-    pose_in_base,
-)
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput

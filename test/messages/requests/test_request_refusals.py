@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from callbacks import check_refused, line, plan
+from callbacks import PRESENT, Codes, Services, check_refused, joints, line, plan
 from geometry_msgs.msg import Point, Pose, Quaternion
 from motion_planners import PICK
 from moveit_msgs.msg import (
@@ -30,7 +30,6 @@ from moveit_requests import (
     motion_request,
     put,
 )
-from request_callbacks import PRESENT, Codes, Services, joints
 from shape_msgs.msg import Mesh, SolidPrimitive
 
 from ur5_pick_place.kinematics import BRANCHES

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from callbacks import callbacks_of, check_refused, line, nodes_alone, plan
+from fake_graph import ByHand
 from geometry_msgs.msg import PoseStamped, TransformStamped, TwistStamped
 from motion_planners import PICK, make_planner, tool_down
 from moveit_msgs.msg import AttachedCollisionObject, PlanningScene, PositionIKRequest
@@ -16,7 +17,6 @@ from moveit_msgs.srv import GetPlanningScene, GetPositionFK
 from moveit_requests import UR5, Codes, box_message, line_request, motion_request
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
-from talk import ByHand
 from taught_poses import NOW
 from tf2_msgs.msg import TFMessage
 

@@ -5,8 +5,8 @@ import time
 
 import numpy as np
 import pytest
+from fake_graph import transforms
 from rclpy.serialization import serialize_message
-from talk import transforms
 from tf2_msgs.msg import TFMessage
 
 from ur5_pick_place.errors import UnknownFrame

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calibration files as the driver has them."""
+"""Calibration files as the driver ships and measures them, and calibrated arms without one."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import yaml
+
+from ur5_pick_place.kinematics import Model, load_model
+from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
 
 # What the driver ships for the UR5: x, y, z [m], roll, pitch, yaw [rad] of each joint.
 SHIPPED = {
@@ -30,3 +35,13 @@ def write(path: Path, links: dict) -> Path:
     }
     path.write_text(yaml.safe_dump({'kinematics': {**entries, 'hash': 'calib_1234'}}))
     return path
+
+
+def calibrated_arm(
+    ur_type: str, rng: np.random.Generator, metres: float = 1e-3, radians: float = 2e-3
+) -> Model:
+    """Return an arm each of whose joints is off by normal deviates of these sizes per axis."""
+    nominal = load_model(ur_type)
+    straight = make_transform(np.eye(3), nominal.d[:, None] * [0.0, 0.0, 1.0])
+    off = rng.normal(0.0, [metres] * 3 + [radians] * 3, (6, 6))
+    return replace(nominal, mounts=straight @ exp_se3(off), calibration='random')

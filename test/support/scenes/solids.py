@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shapes with a distance and points of their own, to judge the collision model by."""
+"""Shapes with a distance and points of their own, to judge the collision model by; and boxes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from motion_planners import tool_down
 from scipy.spatial import ConvexHull
 
-from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.kinematics import inverse, load_model
+from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
 
@@ -191,3 +193,19 @@ def angle_iron(rng) -> Solid:
 
 
 FINITE = (cuboid, sphere, cylinder, cone, polyhedron, bin_of_plates, angle_iron)
+
+
+HALF_CUBE = 0.0225
+
+
+def elbow_up_at(x, y, z, yaw=0.0):
+    """Joints on branch left-up-down."""
+    q, ok = inverse(UR5, tool_down(x, y, z, yaw))
+    assert ok[0]
+    return q[0]
+
+
+def box_at(name, position, size):
+    T = np.eye(4)
+    T[:3, 3] = position
+    return Box(name, T, size)

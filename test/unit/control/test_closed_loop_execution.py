@@ -2,8 +2,7 @@
 """The executor runs a closed loop to its end, or stops it and leaves the arm at rest."""
 
 import numpy as np
-from closed_loop_cell import MODEL, START
-from loop_bench import Bench
+from closed_loop_cell import MODEL, START, Bench
 
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.model import CYCLE

@@ -5,10 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from arm_over_table import box_at
-from closed_loop_cell import PLANNER, TCP
-from loop_bench import Bench
+from closed_loop_cell import PLANNER, TCP, Bench
 from motion_planners import FAST, make_planner, tool_down
+from solids import box_at
 from stop_cell import Anything, Cell, moving, turn
 
 from ur5_pick_place.kinematics import HOME, forward, inverse

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from closed_loop_cell import PLANNER as LOOP_PLANNER
-from loop_bench import Bench
+from closed_loop_cell import Bench
 from motion_planners import FAST, PICK, make_planner
 from stop_cell import Cell
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from calibrated_arms import calibrated_arm
-from calibration_files import SHIPPED, write
+from calibration_files import SHIPPED, calibrated_arm, write
 from closeness import assert_transforms_close
 from scipy.spatial.transform import Rotation
 from solids import SCENE

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from calibrated_arms import calibrated_arm
+from calibration_files import calibrated_arm
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (

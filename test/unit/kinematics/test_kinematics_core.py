@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from calibrated_arms import calibrated_arm
+from calibration_files import calibrated_arm
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import forward, inverse, jacobian, load_model

@@ -9,7 +9,7 @@ finite differences of forward kinematics.
 
 import numpy as np
 import pytest
-from calibrated_arms import calibrated_arm
+from calibration_files import calibrated_arm
 from motion_planners import (
     CONFIG,
     FAST,

@@ -2,9 +2,8 @@
 """The simulated robot stops itself when it runs into something, and only then; no ROS."""
 
 import pytest
-from faulty_cell import FaultyCell
 from hand import Hand
-from ideal_driver import move, run
+from ideal_driver import FaultyCell, move, run
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME

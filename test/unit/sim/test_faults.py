@@ -3,9 +3,8 @@
 
 import numpy as np
 import pytest
-from faulty_cell import THERE, FaultyCell
 from hand import GRASP_HEIGHT, hand_over
-from ideal_driver import HERE, answer, move
+from ideal_driver import HERE, THERE, FaultyCell, answer, move
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE

@@ -13,9 +13,8 @@ from dataclasses import replace
 import independent_arm
 import numpy as np
 import pytest
-from arm_over_table import HALF_CUBE, box_at, elbow_up_at
 from motion_planners import tool_down
-from solids import SCENE, UR5, of_hull
+from solids import HALF_CUBE, SCENE, UR5, box_at, elbow_up_at, of_hull
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, link_frames, load_model

@@ -5,8 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from arm_over_table import HALF_CUBE, elbow_up_at
-from solids import SCENE, UR5
+from solids import HALF_CUBE, SCENE, UR5, elbow_up_at
 
 from ur5_pick_place.kinematics import HOME, UR_TYPES, load_model
 from ur5_pick_place.planning.collision.collision import TOUCH_DEPTH, CollisionModel

@@ -7,9 +7,8 @@ from time import process_time
 import coal
 import numpy as np
 import pytest
-from arm_over_table import elbow_up_at
 from motion_planners import PICK, make_planner
-from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, of_boxes, polyhedron
+from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, elbow_up_at, of_boxes, polyhedron
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import HOME, forward
