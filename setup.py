@@ -61,6 +61,7 @@ setup(
             f'preflight = {NAME}.commands.entry_points:preflight',
             f'compare = {NAME}.commands.entry_points:compare',
             f'report = {NAME}.commands.entry_points:report',
+            f'sim_controller = {NAME}.commands.entry_points:sim_controller',
             f'cycle_diagram = {NAME}.commands.entry_points:cycle_diagram',
         ],
     },

@@ -34,11 +34,13 @@ MAY_IMPORT = {
     'cockpit': ROBOT | {'client'},
     'commands': ROBOT - {'nodes'},
     'commands.move_to': ROBOT | {'client', 'commands'},
+    'commands.sim_controller': BASE | {'commands', 'sim', 'sim.controller'},
     'commands.preflight': ROBOT | {'client', 'commands'},
     'report': ROBOT | {'client', 'commands'},
     'demo': ROBOT | {'client', 'commands', 'report', 'sim', 'nodes.sim'},
     # A robot of its own: it shares with ours what an arm is, and no thought about motion.
     'sim': {'kinematics', 'errors', 'settings', 'config_files', 'pins'},
+    'sim.controller': BASE | {'kinematics', 'sim'},
     'nodes.sim': BASE | {'kinematics', 'nodes', 'sim'},
 }
 WITHOUT_ROS = {*BASE, 'kinematics', 'planning', 'control', 'task', 'sim', 'commands'}

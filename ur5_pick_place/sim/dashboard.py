@@ -10,9 +10,9 @@ PROGRAM = 'external_control.urp'
 VERSIONS = {'3': (3, 15, 8), '5': (5, 22, 0), 'X': (10, 8, 0)}
 """Of the software, by PolyScope."""
 
-_ROLES = ('PROGRAMMER', 'OPERATOR', 'NONE', 'LOCKED', 'RESTRICTED')
+ROLES = ('PROGRAMMER', 'OPERATOR', 'NONE', 'LOCKED', 'RESTRICTED')
 
-_UNLOCK_ADVICE = (
+UNLOCK_ADVICE = (
     'Cannot unlock protective stop until 5s after occurrence. Always inspect cause of protective '
     'stop before unlocking'
 )
@@ -78,7 +78,7 @@ class Dashboard:
         if action(self._robot):
             return Answer(True, text)
         failed = f'Failed to execute: {name.replace("_", " ")}'
-        return Answer(False, _UNLOCK_ADVICE if name == 'unlock_protective_stop' else failed)
+        return Answer(False, UNLOCK_ADVICE if name == 'unlock_protective_stop' else failed)
 
     def lacking(self, what: str) -> Answer | None:
         """Return the refusal of what its PolyScope does not have, else None."""
@@ -117,7 +117,7 @@ class Dashboard:
     def set_user_role(self, role: str) -> Answer:
         """Set the role of the user."""
         lacking = self.lacking('user_role')
-        if lacking or role not in _ROLES:
+        if lacking or role not in ROLES:
             return lacking or Answer(False, f'Failed setting user role: {role}')
         self.user_role = role
         return Answer(True, f'Setting user role: {role}')

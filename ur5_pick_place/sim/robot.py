@@ -28,6 +28,7 @@ _INSTALLED_PAYLOAD = 0.0, (0.0, 0.0, 0.0)  # mass [kg], centre of gravity in too
 class RobotMode(IntEnum):
     """As in ur_dashboard_msgs."""
 
+    BOOTING = 2
     POWER_OFF = 3
     POWER_ON = 4
     IDLE = 5
@@ -38,6 +39,7 @@ class SafetyMode(IntEnum):
     """As in ur_dashboard_msgs."""
 
     NORMAL = 1
+    REDUCED = 2
     PROTECTIVE_STOP = 3
     SAFEGUARD_STOP = 5
     ROBOT_EMERGENCY_STOP = 7
@@ -73,7 +75,7 @@ class Robot:
         self.payload = _INSTALLED_PAYLOAD  # of a program that starts, whatever was set before
         self.popup = ''  # on the pendant; empty for none
         self._now = 0.0
-        self._stops: set[SafetyMode] = set()
+        self.stops: set[SafetyMode] = set()
         self._stopped_at = 0.0
         self._coming: tuple[float, RobotMode] | None = None
 
@@ -94,12 +96,12 @@ class Robot:
     @property
     def safety(self) -> SafetyMode:
         """The most severe active stop, or normal."""
-        return next((stop for stop in _STOPS if stop in self._stops), SafetyMode.NORMAL)
+        return next((stop for stop in _STOPS if stop in self.stops), SafetyMode.NORMAL)
 
     @property
     def safe(self) -> bool:
         """Whether no stop is active."""
-        return not self._stops
+        return not self.stops
 
     @property
     def moves(self) -> bool:
@@ -120,7 +122,7 @@ class Robot:
 
     def power_on(self) -> bool:
         """Switch the arm on, brakes closed; refused while the emergency stop is pressed."""
-        if SafetyMode.ROBOT_EMERGENCY_STOP in self._stops:
+        if SafetyMode.ROBOT_EMERGENCY_STOP in self.stops:
             return False
         if self.mode is RobotMode.POWER_OFF:
             self.mode = RobotMode.POWER_ON
@@ -141,6 +143,11 @@ class Robot:
         self._cut_power()
         self.program = Program.STOPPED
         return True
+
+    def boot(self) -> None:
+        """Start anew what watches over safety; the arm is switched off then."""
+        self.mode = RobotMode.BOOTING
+        self._coming = (self._now + _POWER_UP_TIME, RobotMode.POWER_OFF)
 
     def play(self) -> bool:
         """Start or resume the program; refused while the arm cannot move."""
@@ -169,36 +176,36 @@ class Robot:
 
     def protective_stop(self) -> None:
         """Stop the arm because of an error; the program is paused."""
-        self._stops.add(SafetyMode.PROTECTIVE_STOP)
+        self.stops.add(SafetyMode.PROTECTIVE_STOP)
         self._stopped_at = self._now
         self.pause()
 
     def unlock(self) -> bool:
         """Unlock a protective stop; refused in its first five seconds."""
-        if SafetyMode.PROTECTIVE_STOP in self._stops:
+        if SafetyMode.PROTECTIVE_STOP in self.stops:
             if self._now - self._stopped_at < _UNLOCK_WAIT:
                 return False
-            self._stops.remove(SafetyMode.PROTECTIVE_STOP)
+            self.stops.remove(SafetyMode.PROTECTIVE_STOP)
         return True
 
     def open_safeguard(self) -> None:
         """Stop the arm as a person may be near (category 2 stop); the program is paused."""
-        self._stops.add(SafetyMode.SAFEGUARD_STOP)
+        self.stops.add(SafetyMode.SAFEGUARD_STOP)
         self.pause()
 
     def close_safeguard(self) -> None:
         """Close and reset the safeguard; the program stays paused until it is played."""
-        self._stops.discard(SafetyMode.SAFEGUARD_STOP)
+        self.stops.discard(SafetyMode.SAFEGUARD_STOP)
 
     def press_emergency_stop(self) -> None:
         """Stop the arm and cut power to arm and tool (category 1 stop); the program is paused."""
-        self._stops.add(SafetyMode.ROBOT_EMERGENCY_STOP)
+        self.stops.add(SafetyMode.ROBOT_EMERGENCY_STOP)
         self.pause()
         self._cut_power()
 
     def release_emergency_stop(self) -> None:
         """Release the button; the arm stays off until it is switched on."""
-        self._stops.discard(SafetyMode.ROBOT_EMERGENCY_STOP)
+        self.stops.discard(SafetyMode.ROBOT_EMERGENCY_STOP)
 
     def _cut_power(self) -> None:
         self.mode, self._coming = RobotMode.POWER_OFF, None

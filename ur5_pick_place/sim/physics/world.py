@@ -215,7 +215,12 @@ class World:
         Hard braking adds none.
 
         """
-        return float(np.abs(self._contact_torque.mean(axis=0)).max())
+        return float(np.abs(self.contact_torque).max())
+
+    @property
+    def contact_torque(self) -> Array:
+        """Torque of contacts on the joints, shape (6,) [N m], mean of the cycle."""
+        return np.asarray(self._contact_torque.mean(axis=0))
 
     @property
     def T_world_tcp(self) -> Array:

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which programs are in what a client has sent, however it was cut."""
+
+import pytest
+
+from ur5_pick_place.sim.controller.script_port import split_programs
+
+DEF = b'def f():\n  if True:\n    textmsg("x")\n  end\nend\n'
+
+
+@pytest.mark.parametrize(
+    ('sent', 'programs'),
+    [
+        (b'stop program\n' + DEF, ['stop program\n', DEF.decode()]),
+        (b'# a comment\n\n' + DEF, ['# a comment\n\n' + DEF.decode()]),
+        (b'movej([0,0,0,0,0,0])\ntextmsg("a")\n', ['movej([0,0,0,0,0,0])\n', 'textmsg("a")\n']),
+        (b'sec s():\n x()\nend\n', ['sec s():\n x()\nend\n']),
+        (b'def f():\nif x:\ny()\nend\nend\n', ['def f():\nif x:\ny()\nend\nend\n']),
+        (b'power on', []),
+        (b'def f():\n  x()\n', []),
+        (b'\xff\xfe\n', ['\ufffd\ufffd\n']),
+        (b'\n\n# only this\n', []),
+    ],
+)
+def test_programs_begin_and_end_in_the_first_column(sent, programs):
+    assert split_programs(bytearray(sent)) == programs
+    inbox, found = bytearray(), []
+    for byte in sent:
+        inbox.append(byte)
+        found += split_programs(inbox)
+    assert found == programs
+
+
+def test_the_last_line_needs_no_newline_at_the_end_of_a_connection():
+    inbox = bytearray(b'def f():\n  x()\nend')
+    assert split_programs(inbox) == []
+    assert split_programs(inbox, is_complete=True) == ['def f():\n  x()\nend']
+    assert not inbox

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The simulated cell behind a UR controller's own ports, until Ctrl-C; needs no ROS and no Docker.
+
+UR's driver, ur_rtde, UR's RTDE library and scripts connect to it as to a robot. It stands at the
+demo's home with released brakes, under remote control.
+
+"""
+
+import argparse
+import io
+import logging
+import sys
+
+from ur5_pick_place.commands.arguments import add_ur_type
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.controller.controller import Controller
+from ur5_pick_place.sim.controller.personality import SERIES, personality
+from ur5_pick_place.sim.controller.server import Server
+from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
+from ur5_pick_place.terminal import Ended, Parser, number_within, quiet_pipe, signals_raised
+
+_HOST = '127.0.0.1'
+_RTF = (0.01, 100.0)
+_OFFSETS = (-29000, 35000)
+
+
+@quiet_pipe()
+def main(argv: list[str] | None = None) -> int:
+    """Run until Ctrl-C; give the exit code: 0, or 2 if a port is taken or an option wrong."""
+    given = _parser().parse_args(argv)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
+    logging.basicConfig(format='sim_controller: %(message)s')
+    try:
+        with signals_raised():
+            _run(given)
+    except InvalidInput as error:
+        print(f'sim_controller: {error}', file=sys.stderr)
+        return 2
+    except Ended:
+        return 0
+    return 0
+
+
+def _run(given: argparse.Namespace) -> None:
+    robot = personality(given.ur_type, given.series)
+    controller = Controller(robot, given.gripper, given.cold, given.allow_hosts)
+    server = Server(controller, given.host, given.port_offset, given.rtf, given.lockstep)
+    try:
+        version = '.'.join(map(str, robot.version[:3]))
+        print(f'{robot.ur_type}, PolyScope {version}, {1.0 / robot.step_time:.0f} Hz:')
+        for name, port in server.ports.items():
+            print(f'  {given.host}:{port.number}  {name}')
+        print('ready; Ctrl-C ends it')
+        server.run()
+    finally:
+        server.close()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog='sim_controller',
+        description=__doc__,
+        epilog='Example: sim_controller --ur-type ur5e --gripper vacuum',
+    )
+    add_ur_type(parser)
+    parser.add_argument(
+        '--series', choices=SERIES, help='must be that of the type, which is the default'
+    )
+    parser.add_argument(
+        '--host',
+        default=_HOST,
+        metavar='ADDRESS',
+        help='address to listen at (default: %(default)s, this machine alone). Whoever reaches '
+        'it can run programs on the simulated robot',
+    )
+    parser.add_argument(
+        '--port-offset',
+        type=_offset,
+        default=0,
+        metavar='N',
+        help='added to every port (default: 0)',
+    )
+    parser.add_argument(
+        '--rtf',
+        type=number_within(*_RTF),
+        default=1.0,
+        help="seconds of the robot's clock per second (default: 1)",
+    )
+    parser.add_argument(
+        '--gripper',
+        choices=(DIGITAL, VACUUM),
+        default=DIGITAL,
+        help='fingers on tool output 0, or a suction cup on both (default: %(default)s)',
+    )
+    parser.add_argument(
+        '--cold', action='store_true', help='as after the power switch: off, local control'
+    )
+    parser.add_argument(
+        '--lockstep',
+        action='store_true',
+        help='for tests: the clock waits for clients that have not read a packet yet',
+    )
+    parser.add_argument(
+        '--allow-hosts',
+        action='store_true',
+        help='programs may open sockets to other machines, not to this one alone',
+    )
+    return parser
+
+
+def _offset(text: str) -> int:
+    return int(number_within(*_OFFSETS)(text))

@@ -1,0 +1,491 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The controller of a simulated robot: in each cycle a step of its program and one of the cell.
+
+It has no sockets: ports read and command it, all in its thread. `outbox` holds what the primary
+interface is to send.
+
+"""
+
+from collections import deque
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+import numpy as np
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import HOME, forward, jacobian, solutions_near
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
+from ur5_pick_place.sim.controller import messages
+from ur5_pick_place.sim.controller.compiler import Compiler
+from ur5_pick_place.sim.controller.personality import Personality
+from ur5_pick_place.sim.controller.registers import Registers
+from ur5_pick_place.sim.controller.script.program import Program, ScriptError
+from ur5_pick_place.sim.physics.hand import Cup
+from ur5_pick_place.sim.physics.world import CellSettings, World
+from ur5_pick_place.sim.robot import (
+    MAX_SETPOINT_SPEED,
+    ContactSettings,
+    ContactWatch,
+    Robot,
+    RobotMode,
+    SafetyMode,
+    motor_currents,
+)
+from ur5_pick_place.sim.robot import Program as ProgramState
+
+STOPPING, STOPPED, PLAYING, PAUSING, PAUSED, RESUMING = range(6)
+"""States of the run time, as RTDE has them."""
+
+_BOOT_CLOCK = 60.0  # [s] at the start: clients distrust a younger clock
+_RAMP_TIME = 0.2  # [s] to pause or resume
+_BRAKING = 8.0  # [rad/s2] of the joint that brakes hardest, without a program
+_RETURN_SPEED = 0.3  # [rad/s] back to where a stopped program goes on
+_REDUCED = 0.5  # of the speed, in reduced mode
+_TOOL_VOLTAGE = 24  # [V] of the installation
+_MOST_WAITING = 8  # programs to compile
+_GRAVITY = 9.82  # [m/s2]
+_TEMPERATURE = 28.0  # [deg C] of joints, which is not simulated
+
+
+@dataclass
+class _Watchdog:
+    period: float  # [s]
+    action: str
+    seen: float  # [s]
+
+
+class Controller(Registers):
+    """
+    One robot with its cell; implements `script.robot.Robot`.
+
+    `gripper`: digital or vacuum. `is_cold`: as after the power switch, not ready to move.
+    `allow_hosts`: whether programs may open sockets to other hosts.
+
+    """
+
+    def __init__(
+        self,
+        personality: Personality,
+        gripper: str = 'digital',
+        is_cold: bool = False,
+        allow_hosts: bool = False,
+        settings: CellSettings | None = None,
+    ) -> None:
+        super().__init__()
+        self.personality, self.allow_hosts = personality, allow_hosts
+        self.step_time, self.version = personality.step_time, personality.version
+        settings = settings or CellSettings(ur_type=personality.ur_type, gripper=gripper)
+        self.world = World(settings, HOME)
+        model = personality.model
+        self.q_min, self.q_max, self.qd_max = model.q_min, model.q_max, model.qd_max
+        self.robot = Robot()
+        self.robot.program = ProgramState.STOPPED
+        self.is_remote = not is_cold or personality.is_cb3
+        self.is_reduced = False
+        self.outbox: deque[bytes] = deque(maxlen=1000)
+        self.cycles = 0
+        self.tcp, self.payload = np.eye(4), 0.0
+        self.payload_cog, self.payload_inertia = np.zeros(3), np.zeros(6)
+        self.gravity = np.array([0.0, 0.0, _GRAVITY])
+        self.temperature = np.full(6, _TEMPERATURE)
+        self.slider_changed = False
+        self.popup_open, self.popup_text = False, ''
+        self.loaded: tuple[str, str] | None = None  # name and text of what `play` starts
+        self.program: Program | None = None
+        self.target_q, self.target_qd = self.world.q, np.zeros(6)
+        self.target_qdd = np.zeros(6)
+        self.time_scale = 1.0
+        self._pausing = self._stepping = self._free = False
+        self._commanded: tuple[Array, Array] | None = None
+        self._path_q: Array | None = None  # where a program goes on that a stop left behind
+        self._waiting: deque[Future[Program]] = deque()
+        self._compiler = Compiler()
+        self._watchdogs: dict[str, _Watchdog] = {}
+        self._contact = ContactWatch(ContactSettings(), self.step_time)
+        self._history: deque[Array] = deque(maxlen=round(5.0 / self.step_time))
+        self._wrench_zero, self._has_external_wrench = np.zeros(6), False
+        self.external_force_torque = np.zeros(6)
+        self._safety = self.safety
+        if is_cold:
+            self.robot.power_off()
+        else:
+            self.robot.tool_voltage = _TOOL_VOLTAGE
+        self._read()
+
+    # --- state -----------------------------------------------------------------------------
+
+    @property
+    def safety(self) -> SafetyMode:
+        """The safety mode."""
+        if self.is_reduced and self.robot.safe:
+            return SafetyMode.REDUCED
+        return self.robot.safety
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the arm can be moved by hand."""
+        return self._free
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether a program runs or pauses."""
+        return self.program is not None
+
+    @property
+    def runtime_state(self) -> int:
+        """State of the run time, one of `STOPPED` and so on."""
+        if self.program is None:
+            return STOPPED if not self.target_qd.any() else STOPPING
+        if self.robot.program is ProgramState.PAUSED:
+            return PAUSED
+        if self._pausing:
+            return PAUSING
+        return RESUMING if self._path_q is not None else PLAYING
+
+    @property
+    def speed_scaling(self) -> float:
+        """Slider times limits; 0 in a pause and in a stop."""
+        if not self.robot.safe or self.robot.program is ProgramState.PAUSED:
+            return 0.0
+        return self.time_scale if self.is_playing else self._wanted_scale
+
+    @property
+    def tool_voltage(self) -> int:
+        """0, 12 or 24 [V]."""
+        return self.robot.tool_voltage
+
+    @tool_voltage.setter
+    def tool_voltage(self, voltage: int) -> None:
+        self.robot.tool_voltage = int(voltage)
+
+    def _measure_wrench(self) -> Array:
+        """Return the wrench of the surroundings on the TCP (6,) [N, N m], in the base's axes."""
+        if self._has_external_wrench:
+            return self.external_force_torque
+        torque = self.world.contact_torque
+        if not torque.any():
+            return np.zeros(6)
+        J = self.jacobian(self.q)
+        # damped, so that the wrench stays bounded near a singularity
+        w = np.linalg.solve(J @ J.T + 1e-4 * np.eye(6), J @ torque)
+        w[3:] -= np.cross(self.forward(self.q)[:3, :3] @ self.tcp[:3, 3], w[:3])
+        return np.asarray(w, dtype=float)
+
+    def forward(self, q: Array) -> Array:
+        """Return the pose (4, 4) of the flange."""
+        return forward(self.personality.model, q)
+
+    def inverse(self, T_base_flange: Array, q_near: Array) -> Array | None:
+        """Return the joints (6,) nearest to `q_near` that reach the pose, or None."""
+        try:
+            found = solutions_near(self.personality.model, T_base_flange, q_near)
+        except InvalidInput:
+            return None
+        return found[0].q if found else None
+
+    def jacobian(self, q: Array) -> Array:
+        """Return the Jacobian (6, 6) of the flange, linear part first, in the base's axes."""
+        return jacobian(self.personality.model, q, 'base')
+
+    def history(self, steps: int) -> Array:
+        """Return the joints (6,) measured `steps` cycles ago, or the oldest that are kept."""
+        last = len(self._history) - 1
+        return self._history[max(last - max(steps, 0), 0)]
+
+    # --- commands of a program ------------------------------------------------------------
+
+    def command(self, q: Array, qd: Array) -> None:
+        """Take this cycle's setpoint (6,) [rad], [rad/s]; an impossible one stops the arm."""
+        q = np.asarray(q, dtype=float)
+        step = np.abs(q - self.target_q).max()
+        is_within = bool(((q >= self.q_min) & (q <= self.q_max)).all())
+        if is_within and step <= MAX_SETPOINT_SPEED * self.step_time:  # never so for NaN
+            self._commanded = q.copy(), np.array(qd, dtype=float)
+        elif self.robot.safe:
+            what = 'faster than a joint can turn' if is_within else 'beyond a joint limit'
+            self.protective_stop(f'the program asks for a setpoint {what}')
+
+    def freedrive(self, on: bool) -> None:
+        """Let the arm be moved by hand, or hold it again."""
+        self._free = on
+
+    def zero_wrench(self) -> None:
+        """Take the present wrench for zero."""
+        self._wrench_zero = self._measure_wrench()
+        self.wrench = np.zeros(6)
+
+    def external_wrench(self, on: bool) -> None:
+        """Take the wrench from RTDE's `external_force_torque`."""
+        self._has_external_wrench = on
+
+    def watchdog(self, name: str, min_frequency: float, action: str) -> None:
+        """Watch an RTDE input."""
+        if min_frequency > 0.0:
+            self._watchdogs[name] = _Watchdog(1.0 / min_frequency, action.lower(), self.time)
+
+    def textmsg(self, text: str) -> None:
+        """Send a text message."""
+        self.outbox.append(messages.text_message(self.time, text))
+
+    def popup(self, text: str, title: str, kind: str) -> None:
+        """Show a popup."""
+        self.popup_open, self.popup_text = True, text
+        self.outbox.append(messages.popup_message(self.time, title, text, kind))
+
+    def close_popup(self) -> bool:
+        """Close the popup, as a person does."""
+        self.popup_open, self.popup_text = False, ''
+        return True
+
+    def exception(self, line: int, column: int, text: str) -> None:
+        """Report what ended a program."""
+        self.outbox.append(messages.exception_message(self.time, line, column, text))
+
+    def error(self, code: int, argument: int, level: int, text: str) -> None:
+        """Report an error code."""
+        self.outbox.append(messages.error_message(self.time, code, argument, level, text))
+
+    def protective_stop(self, why: str = '') -> None:
+        """Stop the arm and pause the program."""
+        if SafetyMode.PROTECTIVE_STOP not in self.robot.stops:
+            self.error(209, 0, messages.WARNING, why)
+        self.robot.protective_stop()
+
+    # --- programs -------------------------------------------------------------------------
+
+    def run(self, text: str) -> None:
+        """
+        Compile a program in the background, then start it in place of the one that runs.
+
+        Refused, with a text message, while the arm is not ready.
+
+        """
+        if len(self._waiting) >= _MOST_WAITING:
+            self._refuse(f'{_MOST_WAITING} programs wait to be compiled')
+        else:
+            self._waiting.append(
+                self._compiler.submit(lambda: Program(text, self, self.allow_hosts))
+            )
+
+    def _refuse(self, why: str) -> None:
+        self.textmsg(f'program not started: {why}')
+
+    def _start_compiled(self) -> None:
+        while self._waiting and self._waiting[0].done():
+            try:
+                program = self._waiting.popleft().result()
+            except ScriptError as error:
+                self.exception(error.line, error.column, error.text)
+                continue
+            except (RecursionError, MemoryError) as error:
+                self.exception(1, 1, f'{type(error).__name__}')
+                continue
+            if program.is_secondary:
+                program.step()
+                program.kill()
+            elif self.robot.mode is not RobotMode.RUNNING or not self.robot.safe:
+                self._refuse(f'the robot is {self.robot.mode.name}, {self.safety.name}')
+            else:
+                self._start(program)
+
+    def _start(self, program: Program) -> None:
+        self.stop()
+        self.program, self.time_scale = program, self._wanted_scale
+        self.robot.program = ProgramState.PLAYING
+        self._pausing, self._path_q = False, None
+        self._key('STARTED', program.name)
+
+    def stop(self) -> bool:
+        """End the program; the arm brakes."""
+        if self.program is not None:
+            self.program.kill()
+            self._ended(self.program)
+        return True
+
+    def _ended(self, program: Program) -> None:
+        """Undo what holds for a program alone."""
+        self.program = None
+        self.robot.program = ProgramState.STOPPED
+        self._free = self._has_external_wrench = self._pausing = False
+        self._watchdogs.clear()
+        self._path_q = None
+        self._key('STOPPED', program.name)
+
+    def _key(self, what: str, name: str) -> None:
+        self.outbox.append(messages.key_message(self.time, f'PROGRAM_XXX_{what}', name))
+
+    def pause(self) -> None:
+        """Slow the program down to a pause."""
+        self.request_pause()
+
+    def request_pause(self) -> bool:
+        """Slow the program down to a pause; refused without a running program."""
+        if self.program is None or self.robot.program is not ProgramState.PLAYING:
+            return self.program is not None
+        self._pausing = True
+        return True
+
+    def play(self) -> bool:
+        """Resume the program, or start the one that is loaded; refused while the arm cannot."""
+        if self.robot.mode is not RobotMode.RUNNING or not self.robot.safe:
+            return False
+        if self.program is None:
+            if self.loaded is None:
+                return False
+            self.run(self.loaded[1])
+            return True
+        self._pausing = False
+        self.robot.program = ProgramState.PLAYING
+        return True
+
+    def power_on(self) -> bool:
+        """Switch the arm on; its tool gets the voltage of the installation."""
+        was_off = self.robot.mode is RobotMode.POWER_OFF
+        done = self.robot.power_on()
+        if done and was_off:
+            self.robot.tool_voltage = _TOOL_VOLTAGE
+        return done
+
+    def release_brakes(self) -> bool:
+        """Make the arm ready to move."""
+        if self.robot.mode is RobotMode.POWER_OFF and self.robot.safe:
+            self.power_on()
+        return self.robot.release_brakes()
+
+    def power_off(self) -> bool:
+        """Switch the arm off; its program ends."""
+        self.stop()
+        return self.robot.power_off()
+
+    def unlock_at_once(self) -> bool:
+        """End a protective stop without the wait of 5 s that a pendant insists on."""
+        self.robot.stops.discard(SafetyMode.PROTECTIVE_STOP)
+        return True
+
+    def restart_safety(self) -> bool:
+        """Restart the safety system, which leaves the arm switched off."""
+        self.power_off()
+        self.robot.boot()
+        return True
+
+    def press_emergency_stop(self) -> None:
+        """Press the button: the arm stops, loses power, and its program ends."""
+        self.robot.press_emergency_stop()
+        self.stop()
+
+    # --- the cycle ------------------------------------------------------------------------
+
+    def cycle(self) -> None:
+        """Run one cycle."""
+        self.cycles += 1
+        self.robot.advance(self.time + self.step_time)
+        self._start_compiled()
+        self._commanded = None
+        self._watch_inputs()
+        if self.robot.moves and self.program is not None:
+            self._run_program(self.program)
+        self._apply()
+        self._read()
+        self._watch_contact()
+        self._wire_gripper()
+        if self.safety is not self._safety:
+            self._safety = self.safety
+            self.outbox.append(messages.safety_message(self.time, self._safety))
+
+    @property
+    def _wanted_scale(self) -> float:
+        return self.robot.slider * (_REDUCED if self.is_reduced else 1.0)
+
+    def _run_program(self, program: Program) -> None:
+        if self._path_q is not None:
+            self._return_to_path(self._path_q)
+            return
+        goal = 0.0 if self._pausing else self._wanted_scale
+        most = self.step_time / _RAMP_TIME
+        self.time_scale += min(max(goal - self.time_scale, -most), most)
+        if self._pausing and self.time_scale <= 0.0:
+            self._pausing = False
+            self.robot.program = ProgramState.PAUSED
+            self._key('PAUSED', program.name)
+            return
+        program.step()
+        if self.program is program and program.is_over:
+            self._ended(program)
+        elif not self.robot.safe:
+            self._path_q = self.target_q.copy() if self._commanded is None else self._commanded[0]
+            self._commanded = None
+
+    def _return_to_path(self, goal: Array) -> None:
+        """Move back to where the program goes on, after a stop has led the arm off its path."""
+        way = goal - self.target_q
+        most = _RETURN_SPEED * self.step_time
+        longest = np.abs(way).max()
+        step = way * min(1.0, most / longest) if longest > 0.0 else way
+        self._commanded = self.target_q + step, step / self.step_time
+        if longest <= most:
+            self._path_q, self.time_scale = None, 0.0
+
+    def _apply(self) -> None:
+        """Give the world the setpoint of this cycle: the program's, or one that brakes."""
+        before = self.target_qd
+        if self._commanded is not None:
+            self.target_q, self.target_qd = self._commanded
+        elif before.any():
+            if self.program is not None and self._path_q is None:
+                self._path_q = self.target_q.copy()
+            fastest = np.abs(before).max()
+            slower = max(fastest - _BRAKING * self.step_time, 0.0)
+            self.target_qd = before * (slower / fastest)
+            self.target_q = self.target_q + 0.5 * (before + self.target_qd) * self.step_time
+        self.target_qdd = (self.target_qd - before) / self.step_time
+        if self._free and self.robot.moves:
+            self.world.step(None)
+            self.target_q, self.target_qd = self.world.q, np.zeros(6)
+        else:
+            self.world.step(self.target_q)
+
+    def _read(self) -> None:
+        self.time = _BOOT_CLOCK + self.cycles * self.step_time
+        self.q, self.qd = self.world.q, self.world.qd
+        self.torque = self.world.effort
+        self.current = motor_currents(self.torque)
+        self.wrench = self._measure_wrench() - self._wrench_zero
+        self._history.append(self.q)
+
+    def _watch_contact(self) -> None:
+        if self.robot.mode is not RobotMode.RUNNING or not self.robot.safe or self._free:
+            self._contact.reset()
+        elif self._contact.update(self.world.external_torque):
+            self._path_q = self.target_q.copy() if self.program is not None else None
+            self.target_q, self.target_qd = self.q.copy(), np.zeros(6)
+            self.protective_stop('collision detected by joint torque')
+
+    def _watch_inputs(self) -> None:
+        for name, watchdog in list(self._watchdogs.items()):
+            if self.time - watchdog.seen <= watchdog.period or self.program is None:
+                continue
+            if watchdog.action == 'stop':
+                self.textmsg(f'watchdog: {name} was not written in time, the program is stopped')
+                self.stop()
+            elif watchdog.action == 'pause' and self.robot.program is ProgramState.PLAYING:
+                self.pause()
+
+    def input_written(self, name: str) -> None:
+        """Reset the watchdog of an RTDE input."""
+        if name in self._watchdogs:
+            self._watchdogs[name].seen = self.time
+
+    def _wire_gripper(self) -> None:
+        """Connect tool outputs, gripper and part-present input while the tool has power."""
+        powered, hand = self.tool_voltage > 0, self.world.hand
+        if isinstance(hand, Cup):
+            hand.blows = powered and bool(self.digital_outputs >> TOOL_PIN_1 & 1)
+        hand.close(powered and bool(self.digital_outputs >> TOOL_PIN_0 & 1))
+        present = powered and hand.part_present
+        self.set_input(TOOL_PIN_0, present)
+
+    def close(self) -> None:
+        """End the program and its sockets."""
+        self.stop()

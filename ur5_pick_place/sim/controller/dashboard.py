@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard server, port 29999: one line for each line of a client."""
+
+from collections.abc import Callable
+
+from ur5_pick_place.sim.controller.controller import Controller
+from ur5_pick_place.sim.controller.network import Client, Port
+from ur5_pick_place.sim.dashboard import ROLES, UNLOCK_ADVICE
+from ur5_pick_place.sim.robot import Program
+
+PORT = 29999
+_BANNER = 'Connected: Universal Robots Dashboard Server'
+_MOST_LINE = 4096  # [bytes]
+_MODES = ('MANUAL', 'AUTOMATIC')
+
+# By command: what the controller does, and the answer if it has done so.
+_ACTIONS: dict[str, tuple[Callable[[Controller], bool], str]] = {
+    'power on': (Controller.power_on, 'Powering on'),
+    'power off': (Controller.power_off, 'Powering off'),
+    'brake release': (Controller.release_brakes, 'Brake releasing'),
+    'play': (Controller.play, 'Starting program'),
+    'pause': (Controller.request_pause, 'Pausing program'),
+    'stop': (Controller.stop, 'Stopped'),
+    'unlock protective stop': (lambda c: c.robot.unlock(), 'Protective stop releasing'),
+    'close popup': (Controller.close_popup, 'closing popup'),
+    'close safety popup': (Controller.close_popup, 'closing safety popup'),
+    'restart safety': (Controller.restart_safety, 'Restarting safety'),
+    'shutdown': (Controller.power_off, 'Shutting down'),
+}
+_LOCAL_TOO = {'close popup', 'close safety popup', 'shutdown'}
+_CB3_ALONE = ('setuserrole', 'getuserrole')
+_E_SERIES_ALONE = (
+    'is in remote control', 'set operational mode', 'get operational mode',
+    'clear operational mode',
+)  # fmt: skip
+
+
+class DashboardServer:
+    """Serves the dashboard for a controller; `offset` is added to the number of the port."""
+
+    def __init__(self, controller: Controller, offset: int = 0) -> None:
+        self._controller = controller
+        self._role, self._mode = 'PROGRAMMER', 'NONE'
+        self.port = Port(PORT + offset, self._received, self._greet, most=_MOST_LINE)
+        # By the first words of a command; an argument follows.
+        self._takers: dict[str, Callable[[str], str]] = {
+            'load installation': self._load_installation,
+            'load': self._load,
+            'popup': self._popup,
+            'addtolog': self._add_to_log,
+            'setuserrole': self._set_role,
+            'set operational mode': self._set_mode,
+            'generate flight report': lambda kind: 'Flight Report generated with id: 1',
+            'generate support file': lambda path: f'Completed successfully: {path or "."}/1.zip',
+        }
+
+    def _greet(self, client: Client) -> None:
+        client.send(f'{_BANNER}\n'.encode())
+
+    def _received(self, client: Client) -> None:
+        while (end := client.inbox.find(b'\n')) >= 0:
+            line = client.inbox[:end].decode('utf-8', 'replace').strip()
+            del client.inbox[: end + 1]
+            client.send(f'{self.answer(line)}\n'.encode())
+            if line.lower() == 'quit':
+                client.inbox.clear()
+                client.end()
+
+    def answer(self, line: str) -> str:
+        """Return the answer to a line, after doing what it asks for."""
+        command = ' '.join(line.lower().split())
+        unknown = f"could not understand: '{line}'"
+        lacking = _E_SERIES_ALONE if self._controller.personality.is_cb3 else _CB3_ALONE
+        if command.startswith(lacking):
+            return unknown
+        if command in _ACTIONS:
+            return self._act(command)
+        reply = self._replies().get(command)
+        if reply is not None:
+            return reply() if callable(reply) else reply
+        for words, take in self._takers.items():
+            if command == words or command.startswith(f'{words} '):
+                return take(line[len(words) :].strip())
+        return unknown
+
+    def _act(self, command: str) -> str:
+        c = self._controller
+        action, answer = _ACTIONS[command]
+        if (c.is_remote or command in _LOCAL_TOO) and action(c):
+            return answer
+        unlocks = command == 'unlock protective stop' and c.is_remote
+        return UNLOCK_ADVICE if unlocks else f'Failed to execute: {command}'
+
+    def _replies(self) -> dict[str, str | Callable[[], str]]:
+        c = self._controller
+        name = c.loaded[0] if c.loaded else ''
+        state = 'STOPPED' if c.program is None else c.robot.program.name
+        runs = c.robot.program is Program.PLAYING
+        return {
+            'robotmode': f'Robotmode: {c.robot.mode.name}',
+            'safetymode': f'Safetymode: {c.safety.name}',
+            'safetystatus': f'Safetystatus: {c.safety.name}',
+            'running': f'Program running: {str(runs).lower()}',
+            'programstate': f'{state} {name or "<unnamed>"}',
+            'get loaded program': (
+                f'Loaded program: /programs/{name}' if name else 'No program loaded'
+            ),
+            'isprogramsaved': f'true {name}' if name else 'false <unnamed>',
+            'polyscopeversion': c.personality.software,
+            'version': '.'.join(map(str, c.version)),
+            'get robot model': c.personality.model_name,
+            'get serial number': f'20{c.personality.type_code:02d}300000',
+            'is in remote control': str(c.is_remote).lower(),
+            'getuserrole': self._role,
+            'get operational mode': self._mode,
+            'clear operational mode': self._clear_mode,
+            'savelog': 'Log saved to disk',
+            'quit': 'Disconnected',
+        }
+
+    def _load(self, name: str) -> str:
+        return f'File not found: {name}'
+
+    def _load_installation(self, name: str) -> str:
+        if name.rsplit('/', 1)[-1] == 'default.installation':
+            return f'Loading installation: {name}'
+        return f'File not found: {name}'
+
+    def _popup(self, text: str) -> str:
+        self._controller.popup(text, '', 'message')
+        return 'showing popup'
+
+    def _add_to_log(self, text: str) -> str:
+        return 'Added log message' if text else 'No log message to add'
+
+    def _set_role(self, role: str) -> str:
+        if role not in ROLES:
+            return f'Failed setting user role: {role}'
+        self._role = role
+        return f'Setting user role: {role}'
+
+    def _set_mode(self, mode: str) -> str:
+        if mode.upper() not in _MODES:
+            return f'Failed setting operational mode: {mode}'
+        self._mode = mode.upper()
+        return f'Operational mode {self._mode} is set'
+
+    def _clear_mode(self) -> str:
+        self._mode = 'NONE'
+        return "No longer controlling the operational mode. Current operational mode: 'NONE'."

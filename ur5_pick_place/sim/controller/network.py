@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+TCP servers in one thread: nothing here blocks, and every buffer is bounded.
+
+A client that does not read loses the oldest packets of its streams; one that lets replies pile up,
+or sends more than its port takes, is disconnected.
+
+"""
+
+import logging
+import selectors
+import socket
+from collections import deque
+from collections.abc import Callable
+from time import perf_counter
+
+from ur5_pick_place.errors import InvalidInput
+
+_MOST_CLIENTS = 30  # of a port
+_MOST_ACCEPTED = 10  # of a port at once, so that a flood does not hold up the cycle
+_MOST_UNSENT = 1 << 18  # [bytes] of a client
+_READ = 1 << 13  # [bytes] at once
+_FEWEST_SERVED = 8  # connections in a cycle, however late it is
+
+_log = logging.getLogger(__name__)
+
+
+class Client:
+    """
+    A connection.
+
+    `inbox`: what has arrived and was not taken yet; the port's handler takes from it.
+    `unsent_bytes`: what waits to be sent.
+    `ended`: whether it is closed, or will be when everything is sent.
+
+    """
+
+    def __init__(self, sock: socket.socket, port: 'Port') -> None:
+        self.inbox = bytearray()
+        self.ended = False
+        self.local_at_connect = False
+        self._socket, self.port = sock, port
+        self._unsent: deque[tuple[bytes, bool]] = deque()
+        self.unsent_bytes = self._sent = 0  # `_sent` of the first packet
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether packets wait because the client does not read."""
+        return bool(self._unsent)
+
+    def send(self, packet: bytes, is_stream: bool = False) -> None:
+        """Send a packet; `is_stream`: a newer one may replace it if the client reads slowly."""
+        if self.ended:
+            return
+        was_behind = self.is_behind
+        self._unsent.append((packet, is_stream))
+        self.unsent_bytes += len(packet)
+        if not was_behind:
+            self.flush()
+        elif self.unsent_bytes > _MOST_UNSENT:
+            self._drop_oldest()
+
+    def flush(self) -> None:
+        """Send what the system takes now."""
+        try:
+            while self._unsent:
+                packet, _ = self._unsent[0]
+                self._sent += self._socket.send(packet[self._sent :] if self._sent else packet)
+                if self._sent < len(packet):
+                    return
+                self._unsent.popleft()
+                self.unsent_bytes -= len(packet)
+                self._sent = 0
+        except BlockingIOError:
+            return
+        except OSError:
+            self._abandon()
+
+    def _drop_oldest(self) -> None:
+        first = 1 if self._sent else 0  # a packet that is half sent must be finished
+        while self.unsent_bytes > _MOST_UNSENT and len(self._unsent) > first:
+            packet, is_stream = self._unsent[first]
+            if not is_stream:
+                break
+            del self._unsent[first]
+            self.unsent_bytes -= len(packet)
+        if self.unsent_bytes > 2 * _MOST_UNSENT:
+            self._abandon()
+
+    def read(self) -> None:
+        """Take what has arrived to the inbox; an end of the connection is noticed here."""
+        try:
+            data = self._socket.recv(_READ)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b''
+        self.inbox += data
+        self.ended = self.ended or not data
+
+    def end(self) -> None:
+        """Close the connection after what was sent."""
+        self.flush()
+        self.ended = True
+
+    def _abandon(self) -> None:
+        self._unsent.clear()
+        self.unsent_bytes, self.ended = 0, True
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+
+class Port:
+    """
+    A listening port.
+
+    `received` is called with a client whose inbox has grown or that has ended; `greet` with a new
+    one, `forget` with one that is gone. `most`: bytes that an inbox may hold.
+
+    """
+
+    def __init__(
+        self,
+        number: int,
+        received: Callable[[Client], None],
+        greet: Callable[[Client], None] = lambda client: None,
+        forget: Callable[[Client], None] = lambda client: None,
+        most: int = 1 << 16,
+    ) -> None:
+        self.number, self.received, self.greet, self.forget = number, received, greet, forget
+        self.most = most
+        self.clients: list[Client] = []
+
+
+class Network:
+    """
+    Listening ports and their clients.
+
+    `host`: address to listen at. Raises `InvalidInput`: a port is taken, or the address is not
+    one of this machine.
+
+    """
+
+    def __init__(self, host: str, ports: list[Port]) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._clients: dict[Client, socket.socket] = {}
+        self._listeners: list[socket.socket] = []
+        for port in ports:
+            try:
+                listener = socket.create_server((host, port.number), backlog=128)
+            except (OSError, OverflowError) as error:
+                self.close()
+                raise InvalidInput(f'port {port.number} of {host}: {_reason(error)}') from error
+            listener.setblocking(False)
+            self._listeners.append(listener)
+            self._selector.register(listener, selectors.EVENT_READ, port)
+
+    def serve(self, until: float) -> None:
+        """
+        Serve what arrives until a time of `perf_counter` [s]; a little even if that is past.
+
+        What is left over is served the next time.
+
+        """
+        now = perf_counter()
+        while True:
+            self._serve_ready(max(until - now, 0.0), until)
+            now = perf_counter()
+            if now >= until:
+                return
+
+    def _serve_ready(self, wait: float, until: float) -> None:
+        for served, (key, _) in enumerate(self._selector.select(wait)):
+            if served >= _FEWEST_SERVED and perf_counter() > until:
+                break
+            if isinstance(key.data, Port):
+                assert isinstance(key.fileobj, socket.socket)
+                self._accept(key.fileobj, key.data)
+            else:
+                self._receive(key.data)
+        for client in [c for c in self._clients if c.ended]:
+            self._remove(client)
+
+    def flush(self) -> bool:
+        """Send what clients did not take before; return whether some are behind still."""
+        behind = [client for client in self._clients if client.is_behind]
+        for client in behind:
+            client.flush()
+        return any(client.is_behind for client in behind)
+
+    def _accept(self, listener: socket.socket, port: Port) -> None:
+        for _ in range(_MOST_ACCEPTED):
+            try:
+                sock, address = listener.accept()
+            except OSError:
+                return
+            if len(port.clients) >= _MOST_CLIENTS:
+                _log.warning('port %d: %s refused, %d are connected', port.number, address[0],
+                             _MOST_CLIENTS)
+                sock.close()
+                continue
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            client = Client(sock, port)
+            port.clients.append(client)
+            self._clients[client] = sock
+            self._selector.register(sock, selectors.EVENT_READ, client)
+            port.greet(client)
+
+    def _receive(self, client: Client) -> None:
+        client.read()
+        client.port.received(client)
+        if len(client.inbox) > client.port.most:
+            _log.warning('port %d: a client sent more than %d bytes that are no message',
+                         client.port.number, client.port.most)
+            client.end()
+
+    def _remove(self, client: Client) -> None:
+        sock = self._clients.pop(client)
+        self._selector.unregister(sock)
+        client.close()
+        client.port.clients.remove(client)
+        client.port.forget(client)
+
+    def close(self) -> None:
+        """Close everything."""
+        for client in list(self._clients):
+            client.flush()
+            self._remove(client)
+        for listener in self._listeners:
+            listener.close()
+        self._selector.close()
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

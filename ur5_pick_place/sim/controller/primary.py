@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The primary and secondary interfaces: 10 states a second, messages, and programs from clients.
+
+Ports 30001 and 30002, and 30011 and 30012, which only send.
+
+"""
+
+import struct
+
+import numpy as np
+
+from ur5_pick_place.sim.controller import messages
+from ur5_pick_place.sim.controller.controller import PAUSED, Controller
+from ur5_pick_place.sim.controller.network import Client, Port
+from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
+from ur5_pick_place.sim.controller.script_port import MOST_TEXT, execute, split_programs
+from ur5_pick_place.sim.robot import SafetyMode
+
+PRIMARY, SECONDARY, PRIMARY_READ_ONLY, SECONDARY_READ_ONLY = 30001, 30002, 30011, 30012
+_PERIOD = 0.1  # [s]
+_READ_ONLY_CODE = 210
+_JOINT_SPEED, _JOINT_ACCELERATION = 1.05, 1.4  # [rad/s], [rad/s2], what movej takes
+_TOOL_SPEED, _TOOL_ACCELERATION = 0.25, 1.2  # [m/s], [m/s2], what movel takes
+
+
+class PrimaryServer:
+    """Serves both interfaces for a controller; `offset` is added to the ports' numbers."""
+
+    def __init__(self, controller: Controller, offset: int = 0) -> None:
+        self._controller = controller
+        self._every = round(_PERIOD / controller.step_time)
+        self._fixed = _kinematics(controller) , _configuration(controller)
+        self._primary = [
+            Port(PRIMARY + offset, self.received, self._greet, most=MOST_TEXT),
+            Port(PRIMARY_READ_ONLY + offset, swallow, self._greet),
+        ]
+        self._secondary = [
+            Port(SECONDARY + offset, self.received, self._greet, most=MOST_TEXT),
+            Port(SECONDARY_READ_ONLY + offset, swallow, self._greet),
+        ]
+        self.ports = [*self._primary, *self._secondary]
+
+    def publish(self, sample: Sample) -> None:
+        """Send the messages of a cycle, and the state when it is due."""
+        outbox = self._controller.outbox
+        while outbox:
+            message = outbox.popleft()
+            for port in self._primary:
+                for client in port.clients:
+                    client.send(message, is_stream=True)
+        if self._controller.cycles % self._every == 0:
+            self._send_state(sample)
+
+    def _send_state(self, sample: Sample) -> None:
+        clients = [client for port in self.ports for client in port.clients]
+        if clients:
+            state = state_packet(sample, *self._fixed)
+            for client in clients:
+                client.send(state, is_stream=True)
+
+    def note_control(self, client: Client) -> None:
+        """Remember under whose control the robot was when a client connected."""
+        client.local_at_connect = not self._controller.is_remote
+
+    def _greet(self, client: Client) -> None:
+        c = self._controller
+        self.note_control(client)
+        client.send(messages.version_message(c.time, c.version, c.personality.date))
+
+    def received(self, client: Client) -> None:
+        """Execute what a client has sent; under local control it is told that it may not."""
+        c = self._controller
+        if client.local_at_connect or not c.is_remote:
+            if client.inbox and client.port in self._primary:
+                text = 'the robot is under local control: this connection is read-only'
+                client.send(
+                    messages.error_message(c.time, _READ_ONLY_CODE, 0, messages.VIOLATION, text)
+                )
+            client.inbox.clear()
+            return
+        for text in split_programs(client.inbox, client.ended):
+            execute(c, text)
+
+
+def swallow(client: Client) -> None:
+    """Ignore what arrives on a port that only sends."""
+    client.inbox.clear()
+
+
+def state_packet(s: Sample, kinematics: bytes, configuration: bytes) -> bytes:
+    """Return a robot state; the mode comes first, for clients that look at nothing else."""
+    parts = (_mode(s), _joints(s), _cartesian(s), kinematics, _board(s), _tool(s), configuration)
+    additional = _part(8, 'BBBB', s.c.is_free, 0, 0, 0)
+    return messages.packet(16, b''.join([*parts, _force(s), additional]))
+
+
+def _part(kind: int, layout: str, *values: float) -> bytes:
+    body = struct.pack('>' + layout, *values)
+    return struct.pack('>IB', len(body) + 5, kind) + body
+
+
+def _mode(s: Sample) -> bytes:
+    c = s.c
+    is_paused = c.runtime_state == PAUSED
+    stops = c.robot.stops
+    flags = (
+        True, True, s.is_powered, SafetyMode.ROBOT_EMERGENCY_STOP in stops,
+        SafetyMode.PROTECTIVE_STOP in stops, c.is_playing and not is_paused, is_paused,
+    )  # fmt: skip
+    time, mode = round(1e6 * c.time), int(c.robot.mode)
+    values = c.robot.slider, c.speed_scaling, 1.0, 0
+    return _part(0, 'Q7?BBdddB', time, *flags, mode, int(c.is_free), *values)
+
+
+def _joints(s: Sample) -> bytes:
+    c, volts = s.c, JOINT_VOLTAGE if s.is_powered else 0.0
+    values: list[float] = []
+    for i in range(6):
+        values += [c.q[i], c.target_q[i], c.qd[i], s.c.current[i], volts, c.temperature[i], 0.0]
+        values.append(s.joint_modes[i])
+    return _part(1, 'dddffffB' * 6, *values)
+
+
+def _tool(s: Sample) -> bytes:
+    c = s.c
+    current = 0.05 if c.tool_voltage else 0.0
+    return _part(
+        2, 'BBddfBffB', 1, 1, *c.analog_inputs[2:], MAINS if s.is_powered else 0.0,
+        c.tool_voltage, current, 25.0, s.joint_modes[0],
+    )  # fmt: skip
+
+
+def _board(s: Sample) -> bytes:
+    c, types = s.c, s.c.analog_output_types
+    return _part(
+        3, 'IIBBddBBddffffBBBIBBB', c.digital_inputs, c.digital_outputs, 1, 1,
+        *c.analog_inputs[:2], types & 1, types >> 1 & 1, c.analog_output(0), c.analog_output(1),
+        30.0, MAINS if s.is_powered else 0.0, s.robot_current, 0.0, int(c.safety),
+        c.is_reduced, 0, 0, 0, 0, 0,
+    )  # fmt: skip
+
+
+def _cartesian(s: Sample) -> bytes:
+    return _part(4, '12d', *s.pose, *s.tcp_offset)
+
+
+def _force(s: Sample) -> bytes:
+    return _part(7, '7d', *s.c.wrench, 0.0)
+
+
+def _kinematics(c: Controller) -> bytes:
+    m = c.personality.model
+    return _part(5, '6I24dI', *[0xFFFFFFFF] * 6, *m.offset, *m.a, *m.d, *m.alpha, 0)
+
+
+def _configuration(c: Controller) -> bytes:
+    m = c.personality.model
+    limits = np.stack([m.q_min, m.q_max], axis=1).ravel()
+    motion = np.stack([m.qd_max, np.full(6, 800.0)], axis=1).ravel()
+    defaults = _JOINT_SPEED, _JOINT_ACCELERATION, _TOOL_SPEED, _TOOL_ACCELERATION, 0.05
+    codes = 4 if c.personality.is_cb3 else 5, 2, c.personality.type_code, 0
+    return _part(
+        6, '12d12d5d24d4i', *limits, *motion, *defaults, *m.a, *m.d, *m.alpha, *m.offset, *codes
+    )

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real-time interface, ports 30003 and 30013: one packet a cycle; 30003 takes programs."""
+
+import struct
+from collections.abc import Callable
+
+from ur5_pick_place.sim.controller.network import Client, Port
+from ur5_pick_place.sim.controller.primary import swallow
+from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
+from ur5_pick_place.sim.controller.script_port import MOST_TEXT
+
+REAL_TIME, REAL_TIME_READ_ONLY = 30003, 30013
+_CB3_LENGTH, _LENGTH = 139, 152  # numbers in a packet
+
+
+class RealTimeServer:
+    """
+    Serves the stream.
+
+    `received` executes what a client of 30003 has sent, `greet` sees a new one.
+
+    """
+
+    def __init__(
+        self, received: Callable[[Client], None], greet: Callable[[Client], None], offset: int = 0
+    ) -> None:
+        self.ports = [
+            Port(REAL_TIME + offset, received, greet, most=MOST_TEXT),
+            Port(REAL_TIME_READ_ONLY + offset, swallow),
+        ]
+
+    def publish(self, sample: Sample) -> None:
+        """Send the packet of a cycle."""
+        clients = [client for port in self.ports for client in port.clients]
+        if clients:
+            packet = real_time_packet(sample)
+            for client in clients:
+                client.send(packet, is_stream=True)
+
+
+def real_time_packet(s: Sample) -> bytes:
+    """Return the packet: its size, then numbers in a fixed order."""
+    c = s.c
+    zeros = [0.0] * 6
+    volts = JOINT_VOLTAGE if s.is_powered else 0.0
+    numbers = [
+        c.time, *c.target_q, *c.target_qd, *c.target_qdd, *s.c.current, *s.c.torque,
+        *c.q, *c.qd, *s.c.current, *s.c.current,
+        *s.pose, *s.speed, *s.c.wrench, *s.target_pose, *s.target_speed,
+        c.digital_inputs, *c.temperature, 1e3 * c.step_time, 0.0,
+        int(c.robot.mode), *s.joint_modes, int(c.safety), *zeros,
+        *s.gravity_in_tool, *zeros, c.speed_scaling, 0.0, 0.0, 0.0,
+        MAINS, MAINS if s.is_powered else 0.0, s.robot_current, *[volts] * 6,
+        c.digital_outputs, c.runtime_state, *s.elbow, 0.0, 0.0, 0.0, int(c.safety),
+    ]  # fmt: skip
+    if not c.personality.is_cb3:
+        numbers += [0.0, 0.0, 0.0, c.payload, *c.payload_cog, *c.payload_inertia]
+    assert len(numbers) == (_CB3_LENGTH if c.personality.is_cb3 else _LENGTH)
+    return struct.pack(f'>i{len(numbers)}d', 8 * len(numbers) + 4, *numbers)

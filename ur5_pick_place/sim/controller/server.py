@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller and its ports, run in one thread at the pace of a robot."""
+
+import gc
+import logging
+import sys
+from time import perf_counter
+
+from ur5_pick_place.sim.controller.cell_port import CellPort
+from ur5_pick_place.sim.controller.controller import Controller
+from ur5_pick_place.sim.controller.dashboard import DashboardServer
+from ur5_pick_place.sim.controller.network import Network, Port
+from ur5_pick_place.sim.controller.primary import PrimaryServer
+from ur5_pick_place.sim.controller.realtime import RealTimeServer
+from ur5_pick_place.sim.controller.rtde import RtdeServer
+from ur5_pick_place.sim.controller.sample import Sample
+
+_SWITCH_INTERVAL = 0.0005  # [s] after which the compiler's thread gives way to the cycle
+_LATE = 0.02  # [s] behind its time at which a cycle counts as late
+_GIVE_UP = 0.25  # [s] behind its time at which the robot's clock waits for the PC
+_REPORT_PERIOD = 10.0  # [s]
+_LOCKSTEP_WAIT = 1.0  # [s] for a client to read, before its packets are dropped
+
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """
+    A controller behind its ports.
+
+    `rtf`: how fast the robot's clock runs. `is_lockstep`: the clock waits for clients that have
+    not read a packet of a stream yet; nothing is dropped for a client that reads within a second.
+    Raises `InvalidInput`: a port is taken.
+
+    """
+
+    def __init__(
+        self,
+        controller: Controller,
+        host: str = '127.0.0.1',
+        offset: int = 0,
+        rtf: float = 1.0,
+        is_lockstep: bool = False,
+    ) -> None:
+        self.controller = controller
+        self._period, self._is_lockstep = controller.step_time / rtf, is_lockstep
+        self._rtde = RtdeServer(controller, offset)
+        self._primary = PrimaryServer(controller, offset)
+        primary = self._primary
+        self._real_time = RealTimeServer(primary.received, primary.note_control, offset)
+        dashboard, cell = DashboardServer(controller, offset), CellPort(controller, offset)
+        self.ports: dict[str, Port] = {
+            'dashboard': dashboard.port,
+            'primary': primary.ports[0],
+            'secondary': primary.ports[2],
+            'real-time': self._real_time.ports[0],
+            'RTDE': self._rtde.port,
+            'primary, read-only': primary.ports[1],
+            'secondary, read-only': primary.ports[3],
+            'real-time, read-only': self._real_time.ports[1],
+            'cell': cell.port,
+        }
+        self.network = Network(host, list(self.ports.values()))
+        self._late = 0
+        self._latest = 0.0
+
+    def run(self) -> None:
+        """Run until an exception, as that of a signal."""
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        gc.freeze()  # what stays for ever is not looked through again
+        due = report_due = perf_counter()
+        while True:
+            self.cycle()
+            due += self._period
+            now = perf_counter()
+            if now - due > _LATE:
+                self._late += 1
+                self._latest = max(self._latest, now - due)
+            if now - due > _GIVE_UP:
+                due = now
+            if now > report_due:
+                self._report()
+                report_due = now + _REPORT_PERIOD
+            self.network.serve(due)
+
+    def cycle(self) -> None:
+        """Run one cycle and send what is due."""
+        self.controller.cycle()
+        sample = Sample(self.controller)
+        self._rtde.publish(sample)
+        self._real_time.publish(sample)
+        self._primary.publish(sample)
+        is_behind = self.network.flush()
+        if is_behind and self._is_lockstep:
+            until = perf_counter() + _LOCKSTEP_WAIT
+            while self.network.flush() and perf_counter() < until:
+                self.network.serve(perf_counter() + 0.001)
+
+    def _report(self) -> None:
+        if self._late:
+            _log.warning(
+                'this PC is too slow or too busy: %d cycles late by more than %.0f ms in the last '
+                '%.0f s, at most %.0f ms',
+                self._late, 1e3 * _LATE, _REPORT_PERIOD, 1e3 * self._latest,
+            )  # fmt: skip
+        self._late, self._latest = 0, 0.0
+
+    def close(self) -> None:
+        """End the program and close all ports."""
+        self.controller.close()
+        self.network.close()
