@@ -242,11 +242,14 @@ def end(steps: Steps[Any]) -> None:
         steps.close()
 
 
-def perform(command: Command, timeout: float = float('inf')) -> Steps[Observation]:
+def perform(
+    command: Command, timeout: float = float('inf'), late: str = ''
+) -> Steps[Observation]:
     """
     Issue a command and return the observation with its reply; to be used with `yield from`.
 
     `timeout`: in ROS time [s]; motions have none, as the planner monitors them in scaled time.
+    `late`: the error of a timeout.
 
     Raises `ExecutionError`: the command failed, or its reply timed out.
 
@@ -255,7 +258,7 @@ def perform(command: Command, timeout: float = float('inf')) -> Steps[Observatio
     deadline = seen.t + timeout
     while seen.reply is None:
         if seen.t > deadline:
-            raise ExecutionError(f'{command} was not answered within {timeout:g} s')
+            raise ExecutionError(late or f'{command} was not answered within {timeout:g} s')
         seen = yield None
     if not seen.reply.ok:
         raise ExecutionError(seen.reply.reason)

@@ -30,7 +30,7 @@ from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
 from ur5_pick_place.task.payload import RobotPayload
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
-from ur5_pick_place.task.waits import WAITS, Outputs, Wait
+from ur5_pick_place.task.waits import WAITS, Wait
 
 Emit = Callable[..., Any]
 SLIDER_WAIT = 'the speed slider is at 0: raise it on the pendant or with set_speed_slider'
@@ -45,7 +45,6 @@ class CycleRun:
     - `planner`: plans the remaining motion after a pause
     - `tool_payload`: mass [kg] and centre of gravity in tool0 [m] of the empty tool
     - `emit`: takes the name of an event of `events` and its fields
-    - `outputs`: sets the outputs that are not the gripper's
 
     """
 
@@ -56,10 +55,9 @@ class CycleRun:
         settings: TaskSettings,
         tool_payload: tuple[float, tuple[float, float, float]],
         emit: Emit,
-        outputs: Outputs = Outputs(),
     ) -> None:
         self._planner, self.gripper, self._settings = planner, gripper, settings
-        self._outputs, self._emit = outputs, emit
+        self._emit = emit
         self._as_given = self.part = settings.part_load(planner.planner.scene.tool)
         """The part as a load in tool0, as it is gripped in the present stage."""
         self.payload = RobotPayload(lambda: planner.planner.scene, tool_payload, lambda: self.part)
@@ -221,7 +219,8 @@ class CycleRun:
         elif do in WAITS:
             yield from self._wait(step.stage)
         elif do == SET_OUTPUT:
-            yield from self._outputs.switch(step.stage)
+            assert step.stage.pin is not None and step.stage.value is not None, step.stage
+            yield from self.gripper.set_output(step.stage.pin, step.stage.value, step.stage.name)
         else:
             assert do == 'expect_no_part', do
             yield from self._expect_no_part(step)

@@ -18,7 +18,6 @@ from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.places.poses import Provenance, numbers_from_matrix
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.run import CycleRun, Emit
-from ur5_pick_place.task.waits import Outputs
 
 
 @dataclass(frozen=True)
@@ -76,6 +75,5 @@ class Station:
             self.planner, s.task, s.cycle, self.provenance, s.pattern, s.loops
         )
         self.gripper = s.gripper
-        outputs = Outputs(s.gripper.settings.pin_timeout, s.gripper.settings.confirm_pins)
-        self.run = CycleRun(self.cycle_planner, self.gripper, s.task, s.payload, emit, outputs)
+        self.run = CycleRun(self.cycle_planner, self.gripper, s.task, s.payload, emit)
         self.machine = Machine(self.cycle_planner, self.run, port, emit)

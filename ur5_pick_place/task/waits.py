@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The stages that wait, and those that set an output other than the gripper's."""
+"""The stages that wait."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.task.cycle.stages import WAIT, WAIT_INPUT, Stage
-from ur5_pick_place.task.job import Observation, SetOutput, Steps, perform
-
-_SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
+from ur5_pick_place.task.job import Observation
 
 
 def _input(stage: Stage, seen: Observation) -> str:
@@ -69,25 +66,3 @@ class Wait:
         if problem and is_late:
             raise ExecutionError(f'stage {self._stage.name!r}: {problem}')
         return not problem
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """Sets outputs, each done when io_states shows it."""
-
-    timeout: float = 1.0  # for io_states to show it [s]
-    are_confirmed: bool = True  # False for mock hardware, whose io_states shows none
-
-    def switch(self, stage: Stage) -> Steps[None]:
-        """Set the output of a stage; raises `ExecutionError` if io_states does not show it."""
-        assert stage.pin is not None and stage.value is not None, stage
-        seen = yield from perform(SetOutput(stage.pin, stage.value), _SERVICE_TIMEOUT)
-        deadline = seen.t + self.timeout
-        while self.are_confirmed and seen.outputs.get(stage.pin) is not stage.value:
-            if seen.t > deadline:
-                raise ExecutionError(
-                    f'stage {stage.name!r}: output {stage.pin} was set '
-                    f'{"on" if stage.value else "off"} but io_states has not shown it within '
-                    f'pin_timeout = {self.timeout:g} s: check that the robot lets ROS set it'
-                )
-            seen = yield None

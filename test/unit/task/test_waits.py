@@ -7,17 +7,17 @@ import pytest
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import annotate
+from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput
 from ur5_pick_place.task.motions import PlannedStage
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.run import CycleRun
-from ur5_pick_place.task.waits import Outputs
 
 TICK = 0.008  # [s]
 
 
 class _Idle:
-    """What a run without moves and grips needs of planner and gripper."""
+    """What a run without moves and grips needs of planner and settings."""
 
     planner = scene = tool = None
     T_tool_tcp = np.eye(4)
@@ -28,26 +28,19 @@ class _Idle:
     def part_load(self, _T):
         return None
 
-    def signal(self):
-        return None
-
-    def part_signal(self, _seen):
-        return False
-
 
 class Cell:
     """One stage that runs, and a robot that shows its pins."""
 
-    def __init__(self, stage, **outputs):
+    def __init__(self, stage, **settings):
         self.events, self.t = [], 10.0
         idle = _Idle()
         self.run = CycleRun(
             idle,
-            idle,
+            DigitalGripper(DigitalSettings(**settings), None),
             idle,
             (0.0, (0.0, 0.0, 0.0)),
             lambda event, **data: self.events.append((event, data)),
-            Outputs(**outputs),
         )
         plan = CyclePlan(((PlannedStage(annotate([stage])),),), 'left-up-up', np.zeros(6), '')
         self.job = Job('run', self.run.cycle(plan))
@@ -149,7 +142,7 @@ def test_an_output_is_done_when_io_states_shows_it():
 def test_an_output_that_is_not_shown_ends_the_run_unless_none_is():
     stage = Stage('lamp', 'set_output', pin=3, value=True)
     for are_confirmed in (True, False):
-        cell = Cell(stage, timeout=1.0, are_confirmed=are_confirmed)
+        cell = Cell(stage, pin_timeout=1.0, confirm_pins=are_confirmed)
         cell.shows = False
         cell.tick(1.2)
         assert cell.job.is_done

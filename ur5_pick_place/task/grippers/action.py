@@ -13,7 +13,7 @@ from ur5_pick_place.task.grippers.base import (
     GripperSettings,
 )
 from ur5_pick_place.task.grippers.signals import PartSignal
-from ur5_pick_place.task.job import GripperReport, MoveGripper, Observation, Steps
+from ur5_pick_place.task.job import GripperReport, MoveGripper, Observation, Steps, perform
 
 GRIPPER_COMMAND, PARALLEL = 'gripper_command', 'parallel_gripper_command'
 # Of one jaw or both, in m, mm, rad, percent or counts: whatever the server takes.
@@ -254,17 +254,13 @@ class ActionGripper(Gripper):
 
     def _send(self, position: float) -> Steps[None]:
         self._target, self._signal, self.is_grip_known = None, self.signal(), False
-        seen = yield MoveGripper(position, self.settings.max_effort, SERVICE_TIMEOUT)
-        deadline = seen.t + SERVICE_TIMEOUT
-        while seen.reply is None:
-            if seen.t > deadline:
-                raise ExecutionError(
-                    f'action server {self._name} did not answer a goal within {SERVICE_TIMEOUT} '
-                    "s: check the gripper's driver"
-                )
-            seen = yield None
-        if not seen.reply.ok:
-            raise ExecutionError(seen.reply.reason)
+        goal = MoveGripper(position, self.settings.max_effort, SERVICE_TIMEOUT)
+        seen = yield from perform(
+            goal,
+            SERVICE_TIMEOUT,
+            f'action server {self._name} did not answer a goal within {SERVICE_TIMEOUT} s: check '
+            "the gripper's driver",
+        )
         self._target, self._deadline = position, seen.t + self.settings.gripper_timeout
         self.fingers_done_at = self._deadline
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.grippers.signals import PartSignal
-from ur5_pick_place.task.job import Observation, SetToolVoltage, Steps, perform
+from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, Steps, perform
 
 TOOL_INPUT, NO_FEEDBACK = 'tool_input', 'none'
 ANSWER_TIMEOUT = 5.0
@@ -200,6 +200,22 @@ class Gripper(ABC):
                     f'{timeout} s after it was set: check the tool connector'
                 )
             seen = yield None
+
+    def set_output(self, pin: int, state: bool, stage: str = '') -> Steps[Observation]:
+        """Set an output, maybe that of a stage; return the observation that shows it."""
+        timeout = self.settings.pin_timeout
+        seen = yield from perform(SetOutput(pin, state), SERVICE_TIMEOUT)
+        deadline = seen.t + timeout
+        while self.settings.confirm_pins and seen.outputs.get(pin) != state:
+            if seen.t > deadline:
+                cure = 'that the robot lets ROS set it' if stage else 'tool power and wiring'
+                raise ExecutionError(
+                    f'{stage and f"stage {stage!r}: "}output {pin} was set '
+                    f'{"on" if state else "off"} but io_states has not shown it within '
+                    f'pin_timeout = {timeout:g} s: check {cure}'
+                )
+            seen = yield None
+        return seen
 
     def close(self) -> Steps[None]:
         """Close: command it, and wait until it is done."""

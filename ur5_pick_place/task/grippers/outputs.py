@@ -8,14 +8,9 @@ from typing import ClassVar
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PIN_0, TOOL_PINS
 from ur5_pick_place.settings import setting
-from ur5_pick_place.task.grippers.base import (
-    SERVICE_TIMEOUT,
-    TOOL_INPUT,
-    Gripper,
-    GripperSettings,
-)
+from ur5_pick_place.task.grippers.base import TOOL_INPUT, Gripper, GripperSettings
 from ur5_pick_place.task.grippers.signals import SETTLING, PartSignal
-from ur5_pick_place.task.job import OBSERVE_NOW, Observation, SetOutput, Steps, perform
+from ur5_pick_place.task.job import OBSERVE_NOW, Observation, Steps
 
 LAST_PIN = DIGITAL_PINS - 1
 _TOOL_PINS = ', '.join(map(str, TOOL_PINS))
@@ -174,25 +169,9 @@ class OutputGripper(Gripper):
         """Switch the pins; `is_shown` = the part-present input will show when it is done."""
         self.is_grip_known = False
         for pin, state in self.outputs(is_closed):
-            seen = yield from self._set(pin, state)
+            seen = yield from self.set_output(pin, state)
         self._closes, self._is_shown = is_closed, is_shown
         self._signal, self.fingers_done_at = self.signal(), seen.t + travel_time
-
-    def _set(self, pin: int, state: bool) -> Steps[Observation]:
-        """Switch an output and wait for io_states to show it; return that observation."""
-        seen = yield from perform(SetOutput(pin, state), SERVICE_TIMEOUT)
-        if not self.settings.confirm_pins:
-            return seen
-        deadline = seen.t + self.settings.pin_timeout
-        while seen.outputs.get(pin) != state:
-            if seen.t > deadline:
-                raise ExecutionError(
-                    f'output {pin} was set {"on" if state else "off"} but io_states has not shown '
-                    f'it within pin_timeout = {self.settings.pin_timeout} s: check tool power '
-                    'and wiring'
-                )
-            seen = yield None
-        return seen
 
     def _expect(self, wanted: bool) -> Steps[None]:
         seen = yield OBSERVE_NOW

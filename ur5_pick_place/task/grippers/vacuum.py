@@ -64,7 +64,7 @@ class VacuumGripper(OutputGripper):
         """Switch suction off, and the blow-off on unless the arm moves next."""
         yield from super().begin_opening(is_holding, is_moving)
         if self.settings.blow_pin >= 0 and not is_moving:
-            seen = yield from self._set(self.settings.blow_pin, True)
+            seen = yield from self.set_output(self.settings.blow_pin, True)
             self.fingers_done_at = seen.t + self.opening_time
 
     def await_fingers(self) -> Steps[None]:
@@ -75,4 +75,4 @@ class VacuumGripper(OutputGripper):
         while (yield None).t < self.fingers_done_at:
             pass
         if self.settings.blow_pin >= 0:
-            yield from self._set(self.settings.blow_pin, False)
+            yield from self.set_output(self.settings.blow_pin, False)
