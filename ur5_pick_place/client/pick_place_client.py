@@ -73,21 +73,13 @@ class PickPlaceClient:
 
     While one thread blocks, another may read properties and call `stop`, `pause` and `resume`.
 
-    Parameters
-    ----------
-    namespace : str
-        Of the cell's nodes.
-    timeout : float
-        For the nodes to be there, and for each of their replies [s]. Motions have none: they end
-        by themselves, and a slow speed slider is no fault.
-    watch : callable, optional
-        Called about 20 times a second while a method waits; an error that it raises ends the
-        method, and stops the arm as Ctrl-C does.
+    - `namespace`: of the cell's nodes
+    - `timeout`: for the nodes to be there, and for each of their replies [s]. Motions have none:
+      they end by themselves, and a slow speed slider is no fault.
+    - `watch`: called about 20 times a second while a method waits; an error that it raises ends
+      the method, and stops the arm as Ctrl-C does
 
-    Raises
-    ------
-    TimedOut
-        Names the nodes that are missing.
+    Raises `TimedOut`: names the nodes that are missing.
 
     """
 
@@ -165,17 +157,10 @@ class PickPlaceClient:
         """
         Return the joint solutions of a pose on every branch, that nearest to the arm first.
 
-        Parameters
-        ----------
-        T, xyz, yaw_deg, frame
-            As for `teach`.
-        avoid_collisions : bool
-            Whether branches in collision count as missing.
+        - `T`, `xyz`, `yaw_deg`, `frame`: as for `teach`
+        - `avoid_collisions`: whether branches in collision count as missing
 
-        Raises
-        ------
-        InvalidInput
-            The pose is malformed or the frame is unknown.
+        Raises `InvalidInput`: the pose is malformed or the frame is unknown.
 
         """
         wanted = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
@@ -202,31 +187,18 @@ class PickPlaceClient:
         """
         Teach a place from the present joints, or from a pose of the TCP; return what was taught.
 
-        Parameters
-        ----------
-        place : str
-            One of `places`.
-        xyz : array_like, shape (3,), optional
-            Point of the TCP in `frame` [m], tool down.
-        yaw_deg : float, optional
-            Angle of the TCP's x axis about z [deg], 0 by default; with `xyz` alone.
-        T : array_like, shape (4, 4), optional
-            Pose of the TCP in `frame`, instead of `xyz`.
-        frame : str, optional
-            `base_link` by default.
+        What it returns has a warning if the arm cannot be there, or above it, in the present
+        scene.
 
-        Returns
-        -------
-        str
-            With a warning if the arm cannot be there, or above it, in the present scene.
+        - `place`: one of `places`
+        - `xyz` (3,): point of the TCP in `frame` [m], tool down
+        - `yaw_deg`: angle of the TCP's x axis about z [deg], 0 by default; with `xyz` alone
+        - `T` (4, 4): pose of the TCP in `frame`, instead of `xyz`
+        - `frame`: `base_link` by default
 
-        Raises
-        ------
-        PlanningError
-            The node refuses it, for example because the arm cannot reach it; gives the reason.
-            The place stays as it was.
-        InvalidInput
-            The pose is malformed, or there is no such place.
+        Raises `PlanningError`: the node refuses it, as the arm cannot reach it, say, and the place
+        stays as it was; gives the reason; `InvalidInput`: the pose is malformed, or there is no
+        such place.
 
         """
         self._check_place(place)
@@ -263,10 +235,7 @@ class PickPlaceClient:
         """
         Plan and check the whole run; nothing moves.
 
-        Raises
-        ------
-        PlanningError
-            Gives the node's reason, with the stage and the place.
+        Raises `PlanningError`: gives the node's reason, with the stage and the place.
 
         """
         with self._link.received.listening() as collected:
@@ -285,15 +254,9 @@ class PickPlaceClient:
         """
         Run the plan to its end.
 
-        Parameters
-        ----------
-        on_event : callable, optional
-            Takes each event of the run, as a dictionary, in this thread.
+        - `on_event`: takes each event of the run, as a dictionary, in this thread
 
-        Raises
-        ------
-        ExecutionError
-            The run was refused, or stopped early; gives the node's reason.
+        Raises `ExecutionError`: the run was refused, or stopped early; gives the node's reason.
 
         """
         return run_result(self._job('run', on_event))
@@ -302,12 +265,7 @@ class PickPlaceClient:
         """
         Bring a running cycle to rest on its path; call it from another thread than `run`.
 
-        Raises
-        ------
-        ExecutionError
-            No cycle is running.
-        TimedOut
-            The arm does not come to rest.
+        Raises `ExecutionError`: no cycle is running; `TimedOut`: the arm does not come to rest.
 
         """
         self._request('pause')
@@ -321,10 +279,7 @@ class PickPlaceClient:
         """
         Stop the arm, whoever moves it, and return once it is at rest; call it from any thread.
 
-        Raises
-        ------
-        ExecutionError
-            No node has accepted the stop, or the arm does not come to rest.
+        Raises `ExecutionError`: no node has accepted the stop, or the arm does not come to rest.
 
         """
         self._link.stop_arm()
@@ -363,21 +318,14 @@ class PickPlaceClient:
         """
         Move to a taught place, a pose of the TCP, or joints, round obstacles if need be.
 
-        Parameters
-        ----------
-        place : str
-            One of `places`; `home` without a scaling is as `go_home`.
-        xyz, yaw_deg, T, frame
-            As for `teach`.
-        joints : array_like, shape (6,)
-            In controller order [rad].
-        scaling : float
-            Share of the limits on velocity and acceleration, 0 to 1; 0 = the planner's default.
+        - `place`: one of `places`; `home` without a scaling is as `go_home`
+        - `xyz`, `yaw_deg`, `T`, `frame`: as for `teach`
+        - `joints` (6,): in controller order [rad]
+        - `scaling`: share of the limits on velocity and acceleration, 0 to 1; 0 = the planner's
+          default
 
-        Raises
-        ------
-        Ur5PickPlaceError
-            The motion was refused or ended early; gives the planner's reason.
+        Raises `Ur5PickPlaceError`: the motion was refused or ended early; gives the planner's
+        reason.
 
         """
         scaling = requests.number('scaling', scaling, 0.0, 1.0)
@@ -417,23 +365,14 @@ class PickPlaceClient:
         """
         Jog the arm at a velocity, and return once it is at rest.
 
-        Parameters
-        ----------
-        twist : array_like, shape (6,)
-            Of the TCP in `frame`, linear first [m/s], [rad/s].
-        joints : array_like, shape (6,)
-            Velocities in controller order [rad/s], instead of a twist.
-        seconds : float
-            For how long.
-        frame : str, optional
-            Of the twist, `base_link` by default.
+        - `twist` (6,): of the TCP in `frame`, linear first [m/s], [rad/s]
+        - `joints` (6,): velocities in controller order [rad/s], instead of a twist
+        - `seconds`: for how long
+        - `frame`: of the twist, `base_link` by default
 
-        Raises
-        ------
-        ExecutionError
-            The planner does not subscribe, a jog was stopped, the arm does not move, or it covers
-            less than 70 % of the path and the planner has logged why (an obstacle, a limit, a
-            singularity, the speed slider); gives the planner's reason.
+        Raises `ExecutionError`: the planner does not subscribe, a jog was stopped, the arm does
+        not move, or it covers less than 70 % of the path and the planner has logged why (an
+        obstacle, a limit, a singularity, the speed slider); gives the planner's reason.
 
         """
         jog(self._link, lambda: self.tcp, twist, joints, seconds, frame)
@@ -461,21 +400,13 @@ class PickPlaceClient:
         """
         Add a box to the planning scene, or replace the object of that name.
 
-        Parameters
-        ----------
-        size : array_like, shape (3,)
-            Full edges [m].
-        xyz : array_like, shape (3,)
-            Centre in `frame` [m]; `yaw_deg` turns the box about z [deg].
-        T : array_like, shape (4, 4)
-            Pose of its centre in `frame`, instead of `xyz` and `yaw_deg`.
-        frame : str, optional
-            `base_link` by default.
+        - `size` (3,): full edges [m]
+        - `xyz` (3,): centre in `frame` [m]; `yaw_deg` turns the box about z [deg]
+        - `T` (4, 4): pose of its centre in `frame`, instead of `xyz` and `yaw_deg`
+        - `frame`: `base_link` by default
 
-        Raises
-        ------
-        InvalidInput
-            It is malformed, or the planner refused it; gives the planner's reason.
+        Raises `InvalidInput`: it is malformed, or the planner refused it; gives the planner's
+        reason.
 
         """
         edges = requests.numbers('size', size, 3, 'm')
@@ -605,10 +536,7 @@ class PickPlaceClient:
         """
         Run a job of the task node to its end; return its events.
 
-        Raises
-        ------
-        ExecutionError
-            It was refused, or stopped early.
+        Raises `ExecutionError`: it was refused, or stopped early.
 
         """
         if on_event is not None and not callable(on_event):

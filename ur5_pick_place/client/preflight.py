@@ -77,10 +77,7 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
     It has a context of its own, so that it can run in a thread of any program; once `is_ended`
     returns True, as that program ends, it no longer waits for anything.
 
-    Raises
-    ------
-    InvalidInput
-        The namespace or ROS_DOMAIN_ID is malformed.
+    Raises `InvalidInput`: the namespace or ROS_DOMAIN_ID is malformed.
 
     """
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]

@@ -16,18 +16,11 @@ class PlanReport:
     """
     A planned run; prints as a table of its motions.
 
-    Attributes
-    ----------
-    message : str
-        One line: stages, branch and time.
-    branch : str
-        On which every motion stays.
-    motion_time : float
-        Of all motions together [s].
-    cycles : int
-        How many times the run goes through the stages of the cycle file.
-    rows : tuple of dict
-        One for each motion: its duration, its speeds, and how much of each limit it uses.
+    - `message`: one line: stages, branch and time
+    - `branch`: on which every motion stays
+    - `motion_time`: of all motions together [s]
+    - `cycles`: how many times the run goes through the stages of the cycle file
+    - `rows`: one for each motion: its duration, its speeds, and how much of each limit it uses
 
     """
 
@@ -46,17 +39,11 @@ class RunResult:
     """
     What a run did; prints as one line.
 
-    Attributes
-    ----------
-    placed : int
-        How many parts were released at a place (events `placed`).
-    missed : int
-        How many times the gripper closed on nothing (events `grasp_missed`).
-    verified : bool
-        Whether the gripper's feedback verified every grasp of a part that was placed; False
-        without feedback.
-    duration : float
-        From the start of the run to its end [s of ROS time].
+    - `placed`: how many parts were released at a place (events `placed`)
+    - `missed`: how many times the gripper closed on nothing (events `grasp_missed`)
+    - `verified`: whether the gripper's feedback verified every grasp of a part that was placed;
+      False without feedback
+    - `duration`: from the start of the run to its end [s of ROS time]
 
     """
 
@@ -99,10 +86,7 @@ class Solutions(dict[str, Array]):
 
     Of each branch the joints (6,) [rad].
 
-    Attributes
-    ----------
-    missing : mapping of str to str
-        Why each other branch has no solution.
+    - `missing`: why each other branch has no solution
 
     """
 

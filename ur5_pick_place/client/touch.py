@@ -41,13 +41,9 @@ class _Touches(ABC):
         """
         Write the result to a scene file, that of the nodes by default; return what to do next.
 
-        Raises
-        ------
-        ExecutionError
-            The result is not good enough to be used, or the file cannot be written.
-        InvalidInput
-            The file is no scene, none is given although the nodes have none, or the name means a
-            file of the package.
+        Raises `ExecutionError`: the result is not good enough to be used, or the file cannot be
+        written; `InvalidInput`: the file is no scene, none is given although the nodes have none,
+        or the name means a file of the package.
 
         """
         file = scene_file or self._scene_file()

@@ -65,10 +65,6 @@ class CellLink(Connection):
     why it was refused, slowed or ended. `on_figures`: takes the values of the task node's
     diagnostics, by name.
 
-    Attributes
-    ----------
-    state : CellState
-
     """
 
     def __init__(

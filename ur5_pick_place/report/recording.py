@@ -152,12 +152,8 @@ def newest_recording(path: Path) -> tuple[Path, str]:
     """
     Return the newest file of a folder that holds several recordings, and what else is there.
 
-    Returns
-    -------
-    path : Path
-        As given if it is a file, or a folder that holds one recording.
-    note : str
-        Which others there are; empty if none.
+    Returns `path` as given if it is a file, or a folder that holds one recording; the note is
+    empty if there are no others.
 
     """
     if not path.is_dir() or (path / _METADATA).exists():

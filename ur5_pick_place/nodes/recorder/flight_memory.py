@@ -46,16 +46,10 @@ class TopicMemory:
 
     def messages(self, now: int) -> tuple[list[TakenMessage], list[TakenMessage], int]:
         """
-        Return what is kept at a system time [ns].
+        Return what is kept at a system time [ns], and how many messages did not fit.
 
-        Returns
-        -------
-        older : list of TakenMessage
-            The last ones of latched publishers that have sent nothing since.
-        recent : list of TakenMessage
-            Those of the last `span`, oldest first.
-        lost : int
-            How many did not fit; 0 if all of them were received before that time.
+        First the last ones of latched publishers that have sent nothing since, then those of the
+        last `span`, oldest first. A message that was lost before `span` does not count.
 
         """
         self._forget_before(now - self._span)

@@ -102,13 +102,8 @@ class PlanRequests:
         `is_wanted`: returns whether the motion is still requested; planning ends with an error if
         not.
 
-        Returns
-        -------
-        PlannedMotion
-            The fastest motion to any of the goals, which are alternatives.
-        str
-            Its obstacle if the motion leads around one, the goal reached, and why others are not;
-            may be empty.
+        Returns the fastest motion to any of the goals, which are alternatives; and its obstacle if
+        the motion leads around one, the goal reached, and why others are not, maybe nothing.
 
         """
         self._settings.groups.check_group(request.group_name)
