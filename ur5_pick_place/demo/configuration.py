@@ -8,19 +8,11 @@ from typing import Any
 
 from ur5_pick_place.config_files import read_parameters, share_directory
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.task.grippers.registry import DEFAULT, check_parameters
 
 CONFIG = share_directory() / 'config'
-_FILES = (
-    'sim_driver.yaml',
-    'trajectory_planner.yaml',
-    'pick_place.yaml',
-    'gripper_{gripper}.yaml',
-    'closed_loops.yaml',
-    'robot_sim.yaml',
-    'robot_sim_{gripper}.yaml',
-)
 
 
 class Configuration:
@@ -36,12 +28,9 @@ class Configuration:
     def __init__(self, overrides: Mapping[str, Any]) -> None:
         self._values: dict[str, Any] = {}
         gripper = overrides.get('gripper', DEFAULT)
-        for name in _FILES:
-            path = CONFIG / name.format(gripper=gripper)
-            if path != CONFIG / name and not path.exists():
-                continue
-            parameters = read_parameters(path)
-            if not parameters:
+        files = [f for n in node_list('sim', CONFIG, gripper=gripper) for f in n.parameter_files]
+        for path in reversed(dict.fromkeys(reversed(files))):  # those that win come last
+            if not (parameters := read_parameters(path)):
                 raise InvalidInput(
                     f'parameter file {path}: must hold, under each node, ros__parameters'
                 )

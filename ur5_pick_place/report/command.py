@@ -24,7 +24,7 @@ from ur5_pick_place.report.history import (
     history_text,
     read_history,
 )
-from ur5_pick_place.report.page import error_text, number, page
+from ur5_pick_place.report.page import error_text, number, page, remark_text
 from ur5_pick_place.report.recording import (
     newest_recording,
     read_recording,
@@ -205,9 +205,7 @@ def run_text(run: Mapping[str, Any]) -> str:
         f'  {s["stage"]:20}{s["begin_s"]:12.2f}{s["duration_s"]:14.2f}  {s["remark"]}'.rstrip()
         for s in run['stages']
     ]
-    for r in run['remarks']:
-        where = f' at stage {r["stage"]!r}' if r.get('stage') else ''
-        lines.append(f'  {r["time_s"]:.2f} s: {r["what"]}{where}: {r["text"]}'.rstrip(': '))
+    lines += [f'  {r["time_s"]:.2f} s: {remark_text(r)}' for r in run['remarks']]
     return '\n'.join(map(one_line, lines))
 
 

@@ -16,8 +16,7 @@ from ur5_pick_place.report.motion import Motion
 from ur5_pick_place.report.plots import plots
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.time_shares import FLOOR, SHARES
-from ur5_pick_place.task import events
-from ur5_pick_place.task.plan_report import COLUMNS, cells
+from ur5_pick_place.task.plan_report import COLUMNS
 
 Run = Mapping[str, Any]
 
@@ -68,29 +67,29 @@ def page(
         about_time=_RECORDED if any('outcome' in run.result for run in runs) else _SIMULATED,
         notes=notes,
         runs=[_section(run.told, run.motion) for run in runs],
-        columns=[{'name': title, 'numeric': shape != '{}'} for _, title, shape in COLUMNS],
+        columns=COLUMNS,
+        shares=SHARES,
+        remark_text=remark_text,
         pictures=_pictures(folder, runs[0].result['method']),
     )
     return text
 
 
 def _section(run: Run, motion: Motion | None) -> dict[str, Any]:
-    stages, cycle = run['stages'], run['cycle_time_s']
+    stages = run['stages']
     begin = min((s['begin_s'] for s in stages), default=0.0)
     span = max((s['begin_s'] + s['duration_s'] for s in stages), default=1.0) - begin
     drawn = plots(run, motion) if motion is not None else ()
     return {
-        'name': run['method'],
-        'success': run['success'],
+        **run,
         'outcome': run.get('outcome') or ('placed' if run['success'] else 'failed'),
-        'reason': run['reason'],
         'facts': list(_facts(run, motion)),
-        'shares': _shares(run) if 'outcome' not in run else None,
-        'cycle': cycle,
-        'timeline': _timeline(run),
+        'is_demo': 'outcome' not in run,
+        'has_shares': bool(run['cycle_time_s']) and run.get(FLOOR) is not None,
+        'timeline': sorted([*stages, *run['remarks']], key=_time),
         'begin': begin,
         'span': max(span, 1e-3),
-        'plan': _plan(run['plan']),
+        'nearest': set(_nearest(run['plan'])),
         'plots': [
             {'title': plot.title, 'caption': plot.caption, 'data': _encoded(_png(plot.figure))}
             for plot in drawn
@@ -145,54 +144,21 @@ def number(value: float | None, unit: str) -> str:
 # -- tables ------------------------------------------------------------------------------------
 
 
-def _shares(run: Run) -> list[dict[str, Any]]:
-    """Return the parts of the cycle time in order; none if they are unknown."""
-    if not run['cycle_time_s'] or run.get(FLOOR) is None:
-        return []
-    rows, begin = [], 0.0
-    for name, meaning in SHARES.items():
-        rows.append({'meaning': meaning, 'time': run[name], 'begin': begin})
-        begin += run[name]
-    return rows
+def _time(row: Mapping[str, Any]) -> float:
+    """Return when a stage or a remark began [s]."""
+    return float(row['begin_s'] if 'begin_s' in row else row['time_s'])
 
 
-def _timeline(run: Run) -> list[dict[str, Any]]:
-    """Return stages and remarks in order of time."""
-    rows = [
-        {
-            'number': i,
-            'stage': stage['stage'] or '-',
-            'time': stage['begin_s'],
-            'begin': stage['begin_s'],
-            'duration': stage['duration_s'],
-            'remark': stage['remark'],
-        }
-        for i, stage in enumerate(run['stages'], 1)
-    ]
-    for remark in run['remarks']:
-        severity = 'bad' if events.STOPPED in remark['what'] else 'warning'
-        where = f' at stage {remark["stage"]}' if remark.get('stage') else ''
-        text = f'{remark["what"]}{where}: {remark["text"]}'.rstrip(': ')
-        rows.append({'time': remark['time_s'], 'severity': severity, 'text': text})
-    return sorted(rows, key=lambda row: float(row['time']))
-
-
-def _plan(rows: Sequence[Mapping[str, Any]]) -> list[list[dict[str, str]]]:
-    """Return the cells of the planned motions, with their CSS classes."""
-    if not rows:
-        return []
-    nearest = set(_nearest(rows))
-    return [
-        [
-            {'text': text, 'kind': 'number' * (shape != '{}') + ' nearest' * ((n, key) in nearest)}
-            for text, (key, _, shape) in zip(cells(row), COLUMNS, strict=True)
-        ]
-        for n, row in enumerate(rows)
-    ]
+def remark_text(remark: Mapping[str, Any]) -> str:
+    """Return what happened, where, and the reason."""
+    where = f' at stage {remark["stage"]!r}' if remark.get('stage') else ''
+    return f'{remark["what"]}{where}: {remark["text"]}'.rstrip(': ')
 
 
 def _nearest(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
     """Yield row and column of the values closest to their limits."""
+    if not rows:
+        return
     for names, choose in ((_NEAREST_HIGH, max), (_NEAREST_LOW, min)):
         for name in names:
             values = [row[name] for row in rows]

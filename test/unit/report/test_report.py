@@ -234,10 +234,10 @@ def test_the_page_tells_figures_stages_margins_and_what_went_wrong(tmp_path):
         'above start 3.00 1.50',
         'stops there: no blend',
         'grasp missed: closed on nothing',
-        'waiting at stage lift: the speed slider is at 0',
+        "waiting at stage 'lift': the speed slider is at 0",
         '50% 60% 100% 20% 1.25',
         'gradient: failed lost <b>&amp;',
-        'stopped at stage lift: part lost',
+        "stopped at stage 'lift': part lost",
         'The recording has no plan report.',
         'No joints were recorded in this run: no plots.',
     ):

@@ -174,10 +174,10 @@ class Frames:
 
     def recent(self, frame_id: str, step: float, count: int) -> tuple[float, list[Array]]:
         """
-        Return the newest stamp [s] of a frame, and its poses (4, 4) in `base_link` then and before.
+        Return the newest stamp [s] of a frame, and its poses (4, 4) in `base_link`.
 
-        The stamp of a static frame is 0. `step`: time between two poses, the newest first [s]. `count`: largest number of earlier
-        poses; fewer if the frame is not known so long.
+        The stamp of a static frame is 0. `step`: time between two poses, the newest first [s].
+        `count`: largest number of earlier poses; fewer if the frame is not known so long.
 
         Raises `UnknownFrame`: TF does not know the frame; `InvalidInput`: its pose is not finite.
 
