@@ -24,6 +24,7 @@ from sensor_msgs.msg import JointState
 
 from ur5_pick_place.client.connection import IK, PLANNER, STATES, TASK, Connection, own_node
 from ur5_pick_place.client.received import ReceivedMessages
+from ur5_pick_place.control.motion_state import STOPPING
 from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError
 from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, to_seconds
@@ -39,7 +40,6 @@ _CHECK_PERIOD = 0.05  # [s] between two checks of what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
 _STOP_REPLY = 3.0  # [s]
-_GRANTED = 'stopping; call ~/rearm before the next motion'  # the reply without a warning
 _REST = 10.0  # [s] for an arm that brakes to be at rest
 _JOIN = 5.0  # [s] for the thread to end
 _PERIOD = 0.02  # [s] between two messages of `repeat`
@@ -270,7 +270,7 @@ class Link(Connection):
         def take(success: bool | None, message: str) -> None:
             answers.append((success, message))
             self.received.notify()
-            if success and message not in ('', _GRANTED):  # it may come late
+            if success and message not in ('', STOPPING):  # a warning, which may come late
                 self.node.get_logger().warning(f'stop: {message}')
 
         self.stop(take)

@@ -4,6 +4,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,9 +27,20 @@ _RESTART = 'restart the nodes to use it, and teach the places again'
 class _Touches(ABC):
     """Touches so far; `scene_file` returns that of the nodes."""
 
+    link: ClassVar[str]
+
     def __init__(self, where: Where, scene_file: Callable[[], str]) -> None:
         self._where, self._scene_file = where, scene_file
         self._poses: list[Array] = []
+
+    def take(self) -> int:
+        """Take the present pose of the arm as a touch; return how many there are."""
+        self._poses.append(self._where(self.link, ''))
+        return len(self._poses)
+
+    @abstractmethod
+    def result(self) -> TcpFit | TableFit:
+        """Return what was found with residual and verdict; `InvalidInput` with too few touches."""
 
     def forget_last(self) -> int:
         """Drop the last touch; return how many are left."""
@@ -55,46 +67,35 @@ class _Touches(ABC):
                 'package, which is not edited: copy it, or give a path such as '
                 f'{Path.cwd() / file}'
             )
-        return f'{self._write_result(file)} written to {file}: {_RESTART}'
+        if not (result := self.result()).is_good:
+            raise ExecutionError(f'not written: {result}')
+        self._write(file)
+        return f'{result} written to {file}: {_RESTART}'
 
     @abstractmethod
-    def _write_result(self, file: str) -> str:
-        """Write the result to `file`; return it as text. `ExecutionError` if it is not good."""
+    def _write(self, file: str) -> None:
+        """Write the result to `file`."""
 
 
 class TcpTouches(_Touches):
     """Touches of one fixed point with the TCP, the tool turned between them."""
 
-    def take(self) -> int:
-        """Take the present pose of the arm as a touch; return how many there are."""
-        self._poses.append(self._where('tool0', ''))
-        return len(self._poses)
+    link = 'tool0'
 
     def result(self) -> TcpFit:
-        """Return the TCP with residual and verdict; `InvalidInput` with too few touches."""
         return tcp_from_touches(np.array(self._poses).reshape(-1, 4, 4))
 
-    def _write_result(self, file: str) -> str:
-        if not (result := self.result()).is_good:
-            raise ExecutionError(f'not written: {result}')
-        write_tcp(file, result.position.tolist())
-        return f'{result}'
+    def _write(self, file: str) -> None:
+        write_tcp(file, self.result().position.tolist())
 
 
 class TableTouches(_Touches):
     """Touches of the table with the TCP."""
 
-    def take(self) -> int:
-        """Take the present point of the TCP as a touch; return how many there are."""
-        self._poses.append(self._where('tcp', ''))
-        return len(self._poses)
+    link = 'tcp'
 
     def result(self) -> TableFit:
-        """Return the height with residual and verdict; `InvalidInput` with too few touches."""
         return table_from_touches(np.array([T[:3, 3] for T in self._poses]).reshape(-1, 3))
 
-    def _write_result(self, file: str) -> str:
-        if not (result := self.result()).is_good:
-            raise ExecutionError(f'not written: {result}')
-        write_table_height(file, result.height)
-        return f'{result}'
+    def _write(self, file: str) -> None:
+        write_table_height(file, self.result().height)

@@ -15,6 +15,7 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
     matrix_from_quat,
 )
+from ur5_pick_place.nodes.messages.conversions import numbers_to_matrix
 from ur5_pick_place.task import events
 
 # The tool looks down, a handle up: half a turn about x.
@@ -196,13 +197,7 @@ class PlaceHandles:
 def pose_of(numbers: Any) -> Array | None:
     """Return T_base_link_tcp of an event, whose pose in `base` is xyz, xyzw; None if malformed."""
     try:
-        values = np.array(numbers, dtype=np.float64)
+        values = np.array(numbers, dtype=np.float64).reshape(7)
+        return np.asarray(T_BASE_LINK_BASE @ numbers_to_matrix(values))
     except (TypeError, ValueError, OverflowError):
         return None
-    if values.shape != (7,) or not np.isfinite(values).all():
-        return None
-    length = float(np.linalg.norm(values[3:]))
-    if abs(length - 1.0) > 0.01:
-        return None
-    T = make_transform(matrix_from_quat(values[3:] / length), values[:3])
-    return np.asarray(T_BASE_LINK_BASE @ T)

@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from enum import Enum
 
+STOPPING = 'stopping; call ~/rearm before the next motion'
+"""What a node replies to a stop."""
 _SEPARATOR = ': '
 _FIGURE = re.compile(r'\d+(\.\d+)?')
 

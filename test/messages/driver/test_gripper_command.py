@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from control_msgs.action import GripperCommand
+from rclpy.clock import Clock
 
 from ur5_pick_place.nodes.pick_place import gripper_command
 from ur5_pick_place.nodes.pick_place.settings import GripperChoice
@@ -26,7 +27,9 @@ def command(monkeypatch, gripper, position, seen):
     done, errors, ends, served = [], [], [], []
     server = lambda *words, **_options: served.extend(words)  # noqa: E731
     monkeypatch.setattr(gripper_command, 'ActionServer', server)
-    node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=errors.append))
+    node = SimpleNamespace(
+        get_clock=Clock, get_logger=lambda: SimpleNamespace(error=errors.append)
+    )
 
     async def ended(begin) -> Outcome:
         begin(None)

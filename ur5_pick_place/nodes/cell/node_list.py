@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -23,7 +24,7 @@ Parameter = bool | int | float | str
 
 _ROBOT_NODES = ('ik_service', 'trajectory_planner', 'pick_place')
 EXECUTABLES = ('sim_driver', *_ROBOT_NODES, 'cockpit', 'recorder')
-_LOOPS = 'closed_loops.yaml'
+_LOOPS = 'closed_loops'
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,16 @@ def node_list(
     own_file = (user_path(params_file),) if params_file else ()
     own = _own_parameters(own_file[0], namespace, shared) if own_file else {}
     choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
-    files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
+    files = partial(
+        _files_of, config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file
+    )
     wanted: dict[str, Mapping[str, Parameter]] = dict.fromkeys(_ROBOT_NODES, shared)
-    wanted['pick_place'] = {**shared, **choice, **_places(namespace, files, own)}
+    wanted['pick_place'] = {**shared, **choice, **_places(namespace, config, robot, own)}
     wanted |= _optional_nodes(shared, robot, cockpit, record)
     if robot == 'sim':
         wanted = {'sim_driver': {**arm, **choice}, **wanted}
     return tuple(
-        NodeSpec(name, namespace, files.of(name), {**usual, **parameters.get(name, {})})
+        NodeSpec(name, namespace, files(name), {**usual, **parameters.get(name, {})})
         for name, usual in wanted.items()
     )
 
@@ -123,30 +126,18 @@ def _optional_nodes(
     return nodes
 
 
-@dataclass(frozen=True)
-class _ParameterFiles:
-    """The parameter files of a robot with a kind of gripper."""
-
-    config: Path
-    robot: str
-    gripper: str
-    own: tuple[Path, ...]
-
-    def of(self, executable: str) -> tuple[Path, ...]:
-        """Return the files of a node, in the order in which they are read."""
-        config, robot, gripper = self.config, self.robot, self.gripper
-        files = [config / f'{executable}.yaml']
-        if executable in _ROBOT_NODES:
-            files.append(config / _LOOPS)
-        if executable == 'pick_place':
-            files += _existing(config / f'gripper_{gripper}.yaml')
-        files.append(config / f'robot_{robot}.yaml')
-        files += _existing(config / f'robot_{robot}_{gripper}.yaml')
-        return (*files, *self.own)
-
-
-def _existing(path: Path) -> tuple[Path, ...]:
-    return (path,) if path.exists() else ()
+def _files_of(
+    config: Path, robot: str, gripper: str, own: tuple[Path, ...], executable: str
+) -> tuple[Path, ...]:
+    """Return the parameter files of a node, in the order in which they are read."""
+    names = [executable]
+    if executable in _ROBOT_NODES:
+        names.append(_LOOPS)
+    if executable == 'pick_place':
+        names.append(f'gripper_{gripper}')
+    names += [f'robot_{robot}', f'robot_{robot}_{gripper}']
+    files = [config / f'{name}.yaml' for name in names]
+    return (*(f for f in files if f.exists() or not f.stem.endswith(f'_{gripper}')), *own)
 
 
 def _own_parameters(
@@ -169,13 +160,13 @@ def _own_parameters(
 
 
 def _places(
-    namespace: str, files: _ParameterFiles, own: Mapping[str, Any]
+    namespace: str, config: Path, robot: str, own: Mapping[str, Any]
 ) -> dict[str, Parameter]:
     """Return the poses file of a namespace, as each cell has its places, unless it is given."""
     if 'poses_file' in own or not (name := namespace.strip('/')):
         return {}
     suffix = f'-{name.replace("/", "-")}'  # no name of ROS has a '-'
-    return {'poses_file': str(poses_file(files.config, files.robot, suffix))}
+    return {'poses_file': str(poses_file(config, robot, suffix))}
 
 
 def _check_robot(robot: str, kinematics_params_file: str) -> None:

@@ -4,6 +4,7 @@
 import math
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from rclpy.client import Client
@@ -130,7 +131,6 @@ class DriverLink:
         )
         self._program = RepeatedCall(program, _DASHBOARD_TIME)
 
-
         def period() -> float:
             return _MOVING_PERIOD if is_moving() else ARM_PERIOD
 
@@ -140,18 +140,13 @@ class DriverLink:
             node, joint_names, self._on_joint_states, self._on_bad_joints, period
         )
 
-        def subscribe(
-            kind: type, topic: str, callback: Callable[[Any], None], field: str, unknown: Any
-        ) -> None:
-            def forget() -> None:
-                setattr(self.status, field, unknown)
-                self._on_mode()
-
-            LatchedTopic(node, kind, topic, callback, forget)
-
-        subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, 'robot_mode', None)
-        subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, 'safety_mode', None)
-        subscribe(Bool, PROGRAM_RUNNING, self._on_program_running, 'program_running', None)
+        for kind, topic, field in (
+            (RobotMode, f'{_IO}/robot_mode', 'robot_mode'),
+            (SafetyMode, f'{_IO}/safety_mode', 'safety_mode'),
+            (Bool, PROGRAM_RUNNING, 'program_running'),
+        ):
+            keep = partial(self._keep_mode, field)
+            LatchedTopic(node, kind, topic, keep, partial(keep, None))
 
     def _on_joint_states(self, joints: Joints) -> None:
         now = time.monotonic()
@@ -174,18 +169,14 @@ class DriverLink:
         gap, self.status.gap = self.status.gap, ''
         self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
 
-    def _on_robot_mode(self, message: RobotMode) -> None:
-        # Left to the next periodic check: in an emergency stop the robot mode (power off)
+    def _keep_mode(self, field: str, message: RobotMode | SafetyMode | Bool | None) -> None:
+        """Keep what a message says in a field of the status, None once its driver has gone."""
+        value = message.data if isinstance(message, Bool) else message and message.mode
+        setattr(self.status, field, value)
+        # A robot mode is left to the next periodic check: in an emergency stop (power off) it
         # arrives before the safety mode.
-        self.status.robot_mode = message.mode
-
-    def _on_safety_mode(self, message: SafetyMode) -> None:
-        self.status.safety_mode = message.mode
-        self._on_mode()
-
-    def _on_program_running(self, message: Bool) -> None:
-        self.status.program_running = message.data
-        self._on_mode()
+        if field != 'robot_mode' or message is None:
+            self._on_mode()
 
     def _on_speed_scaling(self, scaling: float) -> None:
         status, now = self.status, time.monotonic()

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from rclpy.client import Client
-from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, StopProgress
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.service_calls import RepeatedCall, steady_timer
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall, wait_until
 
 _PERIOD = 0.05  # [s], steady clock
 _AT_LEAST = 0.3  # [s] of cancel requests even if no goal is reported, as one may be in transit
@@ -142,27 +141,16 @@ class PlannerLatch:
         """
         if not self._stop.service_is_ready():
             return False
-        was_stopped = self._is_stopped()
-        deadline = time.monotonic() + (_BUSY_REPLY if is_busy else _REPLY)
-        is_begun: Future[bool] = Future()
+        was_stopped, patience = self._is_stopped(), _BUSY_REPLY if is_busy else _REPLY
         reply = self._stop.call_async(Trigger.Request())
 
-        def end(begun: bool) -> None:
-            if not is_begun.done():
-                is_begun.set_result(begun)
+        def is_begun() -> bool:
+            return reply.done() or (self._is_stopped() and not was_stopped)
 
-        def look() -> None:
-            begun = self._is_stopped() and not was_stopped
-            if begun or time.monotonic() > deadline:
-                end(begun)
-
-        reply.add_done_callback(lambda _: end(True))
-        timer = steady_timer(self._node, _TICK, look)
-        begun = await is_begun
-        self._node.destroy_timer(timer)
+        await wait_until(self._node, is_begun, patience, _TICK)
         if not reply.done():
             self._stop.remove_pending_request(reply)  # else rclpy keeps it for ever
-        return begun is True
+        return is_begun()
 
     def begin(self) -> None:
         """Latch the stop in the next planner node."""

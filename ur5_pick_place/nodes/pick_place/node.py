@@ -26,6 +26,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.config_files import user_path
+from ur5_pick_place.control.motion_state import STOPPING
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
@@ -271,7 +272,7 @@ class PickPlace(SerialNode):
 
     async def _stop(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
         self._machine.stop('stop requested')
-        reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
+        reply.success, reply.message = True, STOPPING
         self._publish_state()
         # The planner brakes along the path; the stop does not depend on it.
         if not await self._latch.is_obeyed(self._arm_stop.waits.is_busy):

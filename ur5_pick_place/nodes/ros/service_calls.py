@@ -55,8 +55,15 @@ async def call_service(
     return reply.result()
 
 
-async def wait_until(node: Node, is_so: Callable[[], object], at_most: float) -> None:
-    """Wait until something is so, but `at_most` [s, steady clock]; to be awaited in a callback."""
+async def wait_until(
+    node: Node, is_so: Callable[[], object], at_most: float, period: float = _CHECK_PERIOD
+) -> None:
+    """
+    Wait until something is so, but `at_most` [s, steady clock]; to be awaited in a callback.
+
+    `period`: between two looks [s].
+
+    """
     end = time.monotonic() + at_most
     over: Future[None] = Future()
 
@@ -64,7 +71,7 @@ async def wait_until(node: Node, is_so: Callable[[], object], at_most: float) ->
         if not over.done() and (is_so() or time.monotonic() >= end):
             over.set_result(None)
 
-    timer = steady_timer(node, _CHECK_PERIOD, check)
+    timer = steady_timer(node, period, check)
     await over
     node.destroy_timer(timer)
 

@@ -1,25 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Let the results of an action server expire by the steady clock."""
 
-import functools
+from types import SimpleNamespace
 from typing import Any, cast
 
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
 
-class _ServerClock:
-    """Stamps goals by the node's clock; the expiry of results goes by the steady one."""
-
-    def __init__(self, node: Node) -> None:
-        self.now = node.get_clock().now
-        self._steady = Clock(clock_type=ClockType.STEADY_TIME)  # lives as long as its handle
-        self.handle = self._steady.handle
-
-
 class _SteadyNode:
     """
-    A node whose action servers let results expire by the steady clock.
+    A node whose action servers stamp goals by its clock, and let results expire by the steady one.
 
     With ROS time, rcl wakes the executor at every message of /clock once the first result could
     have expired, even if there never was one. It then builds a wait set and finds nothing to do,
@@ -28,14 +19,13 @@ class _SteadyNode:
     """
 
     def __init__(self, node: Node) -> None:
-        self._node = node
+        self._node, steady = node, Clock(clock_type=ClockType.STEADY_TIME)
+        # `steady` must live as long as its handle.
+        self._clock = SimpleNamespace(
+            now=node.get_clock().now, handle=steady.handle, steady=steady
+        )
 
-    @functools.cached_property
-    def _clock(self) -> _ServerClock:
-        return _ServerClock(self._node)
-
-    def get_clock(self) -> _ServerClock:
-        """Return the clock of the server."""
+    def get_clock(self) -> Any:
         return self._clock
 
     def __getattr__(self, name: str) -> Any:

@@ -35,7 +35,7 @@ from visualization_msgs.msg import MarkerArray
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.rollout import loop_of
-from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.control.motion_state import STOPPING, MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import find_fault
 from ur5_pick_place.errors import (
     IncompletePath,
@@ -344,7 +344,7 @@ class TrajectoryPlanner(SerialNode):
         # A busy PC may have left joints unread, and from old ones the arm cannot brake.
         self._link.joint_listener.poll()
         self._manager.stop('stop requested', latch=True)
-        reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
+        reply.success, reply.message = True, STOPPING
         return reply
 
     async def _rearm(self) -> Outcome:
