@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
+from control_msgs.msg import JointJog
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.client import requests
@@ -101,7 +102,7 @@ def _command(
         return f'{PLANNER}/delta_twist_cmds', velocity, requests.twist(velocity, frame)
     requests.refuse_beside('joints', frame=frame)
     velocity = requests.numbers('joints', joints, 6, 'rad/s')
-    message = requests.joint_jog(velocity, link.received.joint_names)
+    message = JointJog(joint_names=link.received.joint_names, velocities=velocity.tolist())
     return f'{PLANNER}/delta_joint_cmds', velocity, message
 
 

@@ -514,7 +514,9 @@ class PickPlaceClient:
                 publisher.publish(pose)
                 with suppress(TimedOut):
                     answer = self._link.wait(
-                        lambda: _answer(collected, stamp), f'{topic} to be answered', _REPEAT
+                        lambda: next((e for e in collected if e.get('stamp') == stamp), None),
+                        f'{topic} to be answered',
+                        _REPEAT,
                     )
                     break
                 if time.monotonic() > deadline:
@@ -645,11 +647,6 @@ def stopped_first(task: str, planner: str) -> str:
 def _refusal(place: str, reason: str) -> PlanningError:
     prefix = f'{place} not taught: '
     return PlanningError(prefix + reason.removeprefix(prefix))
-
-
-def _answer(collected: deque[Event], stamp: str) -> Event | None:
-    """Return the outcome of the pose of that stamp, if it has come."""
-    return next((event for event in collected if event.get('stamp') == stamp), None)
 
 
 def begins(event: Event, job: str, earliest: float) -> bool:

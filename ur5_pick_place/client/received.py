@@ -63,7 +63,6 @@ class ReceivedMessages:
             self.changed.notify_all()
 
     def on_state(self, node: str, state: str) -> None:
-        """Take the state of a node."""
         self.states[node] = state
         self.notify()
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-from control_msgs.msg import JointJog
 from geometry_msgs.msg import Pose, PoseStamped, TwistStamped
 from moveit_msgs.action import MoveGroup
 from moveit_msgs.msg import (
@@ -174,11 +173,6 @@ def twist(velocity: Array, frame: str | None) -> TwistStamped:
     linear, angular = message.twist.linear, message.twist.angular
     linear.x, linear.y, linear.z, angular.x, angular.y, angular.z = map(float, velocity)
     return message
-
-
-def joint_jog(qd: Array, names: Sequence[str]) -> JointJog:
-    """Return velocities (6,) [rad/s] as a message."""
-    return JointJog(joint_names=list(names), velocities=[float(v) for v in qd])
 
 
 def joint_goal(q: Array, names: Sequence[str]) -> Constraints:

@@ -17,10 +17,6 @@ from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.kinematics.forward import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import Array, make_transform, matrix_from_rpy
 
-Colour = tuple[int, int, int]
-
-METAL: Colour = (198, 202, 206)
-
 _BASE = 'base_link_inertia'
 _LARGEST = 5_000_000  # [bytes] of a mesh
 _FORMATS = ('.stl', '.obj', '.ply')  # trimesh reads them without further packages
@@ -33,7 +29,6 @@ class LinkMesh:
     link: int  # index into `LINKS`; the DH frame to which it is fixed
     vertices: Array  # (n, 3) [m] in that frame
     faces: NDArray[np.int64]  # (m, 3)
-    colour: Colour
 
 
 def arm_meshes(model: Model) -> list[LinkMesh]:
@@ -41,7 +36,7 @@ def arm_meshes(model: Model) -> list[LinkMesh]:
     meshes = []
     for body in arm_bodies(model):
         hull: Any = trimesh.convex.convex_hull(body.vertices)
-        meshes.append(LinkMesh(body.link, np.array(hull.vertices), np.array(hull.faces), METAL))
+        meshes.append(LinkMesh(body.link, np.array(hull.vertices), np.array(hull.faces)))
     return meshes
 
 
@@ -93,7 +88,7 @@ def _mesh_of(link: Any, number: int, T_dh_link: Array) -> LinkMesh:
     scale = _numbers(element.get('scale', '1 1 1'))
     T = T_dh_link @ make_transform(matrix_from_rpy(rpy), xyz)
     vertices = (np.asarray(mesh.vertices) * scale) @ T[:3, :3].T + T[:3, 3]
-    return LinkMesh(number, vertices, np.asarray(mesh.faces, dtype=np.int64), METAL)
+    return LinkMesh(number, vertices, np.asarray(mesh.faces, dtype=np.int64))
 
 
 def _numbers(text: str) -> Array:

@@ -126,8 +126,9 @@ class TouchTab:
         }
         self._lock = threading.Lock()
         self._choice = gui.add_dropdown('Find', tuple(self._series))
-        self._button(gui, 'Take touch', self._take)
-        self._button(gui, 'Drop last touch', self._drop)
+        count = self._touch_count
+        self._button(gui, 'Take touch', lambda touches: count(touches, touches.take()))
+        self._button(gui, 'Drop last touch', lambda touches: count(touches, touches.forget_last()))
         self._button(gui, 'Write to scene file', lambda touches: touches.write())
         self._state = gui.add_html('')
         self._choice.on_update(lambda _event: self._show(_HOW[self._choice.value]))
@@ -143,12 +144,6 @@ class TouchTab:
                     self._show(act(self._series[self._choice.value]))
                 except Ur5PickPlaceError as error:
                     self._show(str(error), _BAD)
-
-    def _take(self, touches: TcpTouches | TableTouches) -> str:
-        return self._touch_count(touches, touches.take())
-
-    def _drop(self, touches: TcpTouches | TableTouches) -> str:
-        return self._touch_count(touches, touches.forget_last())
 
     def _touch_count(self, touches: TcpTouches | TableTouches, count: int) -> str:
         counted = f'{count} touch' if count == 1 else f'{count} touches'

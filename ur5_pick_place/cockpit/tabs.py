@@ -137,7 +137,6 @@ class FaultsTab:
         return show
 
     def offer(self, faults: tuple[str, ...]) -> None:
-        """Offer the faults that the cell has."""
         if faults and self._choice.options[1:] != faults:
             self._choice.options = ('none', *faults)
 

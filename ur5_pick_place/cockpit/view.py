@@ -10,7 +10,7 @@ import trimesh
 import viser
 
 from ur5_pick_place.cockpit.actions import CellState
-from ur5_pick_place.cockpit.arm_meshes import Colour, LinkMesh, arm_meshes
+from ur5_pick_place.cockpit.arm_meshes import LinkMesh, arm_meshes
 from ur5_pick_place.control.motion_state import MotionState
 from ur5_pick_place.kinematics import Model, arm_corners, link_frames
 from ur5_pick_place.kinematics.transforms import (
@@ -23,9 +23,12 @@ from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 from ur5_pick_place.planning.scene.world import AttachedObject, World
 
+Colour = tuple[int, int, int]
+
 _HAND = 6  # frame of the tool
 _TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn, about the reach of a UR5 [m]
 _WOOD: Colour = (222, 210, 190)
+_METAL: Colour = (198, 202, 206)
 _DARK: Colour = (70, 74, 80)
 _STEEL: Colour = (110, 116, 124)
 _CUBE: Colour = (214, 90, 60)
@@ -153,7 +156,7 @@ class CellView:
             handle.remove()
         self._meshes = [
             self._server.scene.add_mesh_simple(
-                f'/arm/{mesh.link}/mesh_{i}', mesh.vertices, mesh.faces, color=mesh.colour,
+                f'/arm/{mesh.link}/mesh_{i}', mesh.vertices, mesh.faces, color=_METAL,
                 flat_shading=True,
             )
             for i, mesh in enumerate(meshes)

@@ -75,7 +75,6 @@ def check_radians(what: str, angles: Sequence[float]) -> None:
 
 
 def add_ur_type(parser: argparse.ArgumentParser) -> None:
-    """Add the option `--ur-type`."""
     parser.add_argument(
         '--ur-type',
         choices=UR_TYPES,

@@ -60,8 +60,6 @@ class MeasuredMove:
 
 @dataclass(frozen=True)
 class MethodRun:
-    """One cycle by one method."""
-
     method: str
     # why the cube was not placed, empty on success; the other fields are then empty or zero
     failure: str = ''

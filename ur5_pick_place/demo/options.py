@@ -43,8 +43,6 @@ _TURN = 20.0  # [deg]
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """Options of the demo."""
-
     methods: tuple[str, ...]  # one run per method
     task: Task
     rtf: float  # simulated seconds per second

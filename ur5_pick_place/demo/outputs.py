@@ -86,8 +86,9 @@ def publish(work: Path, out: Path) -> Path:
     """
     out.mkdir(parents=True, exist_ok=True)
     with _alone_in(out):
-        for remains in filter(_is_unfinished, out.iterdir()):
-            shutil.rmtree(remains)  # left by a demo that was killed here
+        for path in out.iterdir():  # other commands leave files so named here
+            if re.fullmatch(_UNFINISHED, path.name) and path.is_dir():
+                shutil.rmtree(path)  # left by a demo that was killed
         folder = _unused(out, datetime.now(timezone.utc).strftime('%Y-%m-%dT%H-%M-%SZ'))
         unfinished = out / f'.{folder.name}.unfinished'
         unfinished.mkdir()
@@ -103,11 +104,6 @@ def publish(work: Path, out: Path) -> Path:
         link.symlink_to(folder.name)
         os.replace(link, out / LATEST)
     return folder
-
-
-def _is_unfinished(path: Path) -> bool:
-    """Return whether this is a folder of `publish`: other commands leave files so named here."""
-    return bool(re.fullmatch(_UNFINISHED, path.name)) and path.is_dir()
 
 
 @contextlib.contextmanager

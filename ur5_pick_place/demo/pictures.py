@@ -107,8 +107,6 @@ def _camera(run: Film, width: int, height: int, fast: bool = False) -> Iterator[
 
 
 class _CellCamera:
-    """A camera in front of the cell."""
-
     def __init__(self, run: Film, renderer: 'mujoco.Renderer') -> None:
         self._run = run
         self._renderer = renderer

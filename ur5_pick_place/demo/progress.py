@@ -40,7 +40,6 @@ class ProgressDisplay:
         self._top_speed = self._shown = 0.0
 
     def on_event(self, event: Mapping[str, Any], cell: 'SimulatedCell') -> None:
-        """Take an event of the run."""
         if event['event'] not in (events.STAGE, events.DONE, events.STOPPED):
             return
         self.refresh(cell)

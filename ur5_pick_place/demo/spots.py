@@ -65,7 +65,6 @@ class Spot(NamedTuple):
         return T @ inverse_transform(scene.part.T_tcp_part) if scene.part else T
 
     def moved(self, displacement: 'Displacement') -> 'Spot':
-        """Return this spot plus a displacement."""
         return Spot(
             self.x + displacement.dx, self.y + displacement.dy, self.yaw + displacement.dyaw
         )

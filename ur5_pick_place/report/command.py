@@ -45,8 +45,6 @@ _EPILOG = (
 
 @dataclass(frozen=True)
 class Report:
-    """What is reported."""
-
     runs: list[RecordedRun]
     problems: list[str]  # what could not be read
     contents: str  # what the recording contains, as one line

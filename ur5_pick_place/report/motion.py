@@ -18,8 +18,6 @@ _BACK = 50  # samples by which the arm may lag its reference
 
 @dataclass(frozen=True)
 class RecordedJoints:
-    """Joints of one run."""
-
     t: Array  # (n,) time of the robot's clock [s], increasing; same clock as the events
     # (n, 6) measured joints [rad, rad/s]
     q: Array
@@ -37,13 +35,11 @@ class Motion(RecordedJoints):
     max_speed: float  # limit of the TCP [m/s]
 
     def part(self, rows: slice) -> 'Motion':
-        """Return the motion of a slice of rows."""
         rowed = ('t', 'q', 'qd', 'q_reference', 'T_base_tcp', 'p_tcp_reference')
         return replace(self, **{name: getattr(self, name)[rows] for name in rowed})
 
     @property
     def has_tcp(self) -> bool:
-        """Whether the TCP is known."""
         return bool(np.isfinite(self.T_base_tcp).any())
 
     @property

@@ -21,7 +21,6 @@ _MEASURED, _REFERENCE, _LIMIT = 'tab:blue', 'tab:orange', 'black'
 
 
 def joint_title(joint_name: str) -> str:
-    """Return the name of a joint for a title or a legend."""
     return joint_name.removesuffix('_joint').replace('_', ' ')
 
 

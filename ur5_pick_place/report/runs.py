@@ -26,8 +26,6 @@ _STOPPED = 'planner stopped'
 
 @dataclass(frozen=True)
 class RecordedRun:
-    """A run in a recording."""
-
     # as `evaluate` returns it; `outcome` replaces what is known of a demo alone
     result: dict[str, Any]
     story: dict[str, Any]  # stages, remarks and planned motions, see `events.story`

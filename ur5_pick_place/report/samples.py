@@ -16,8 +16,6 @@ _SLACK = 1e-3  # [s] to which the time of an event is rounded
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples of a run."""
-
     joints: RecordedJoints  # as the controller published them
     # time [s], and poses of the cubes in `base_link` in order of feeding; NaN before one came
     parts: tuple[Array, Array]

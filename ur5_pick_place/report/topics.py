@@ -41,7 +41,6 @@ _SAME = 0.004  # [s] within which a reference belongs to measured joints
 
 
 def is_wanted(topic: str) -> bool:
-    """Return whether a topic is evaluated."""
     return topic.endswith(_WANTED)
 
 

@@ -73,7 +73,6 @@ class Observation:
     replies: tuple[tuple['Command', Outcome], ...] = ()
 
     def with_reply(self, reply: Outcome | None) -> 'Observation':
-        """Return a copy with a reply."""
         return replace(self, reply=reply)
 
     def reply_to(self, command: 'Command | None') -> Outcome | None:
@@ -115,8 +114,6 @@ class MoveGripper:
 
 @dataclass(frozen=True)
 class SetPayload:
-    """Set the payload of the robot."""
-
     mass: float  # [kg]
     centre: tuple[float, float, float]  # centre of gravity in tool0 [m]
     # about that centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2]
@@ -204,7 +201,6 @@ class Job:
         self._replies: tuple[tuple[Command, Outcome], ...] = ()
 
     def answer(self, command: Command, reply: Outcome) -> None:
-        """Take the reply to a command of this job."""
         self._replies = (*self._replies[1 - _KEPT :], (command, reply))
 
     def tick(self, seen: Observation) -> Command | None:

@@ -102,7 +102,6 @@ class PlannedStage:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """The stages themselves."""
         return tuple(step.stage for step in self.steps)
 
     @property

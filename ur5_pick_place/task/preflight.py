@@ -360,7 +360,6 @@ _CHECKS: tuple[Callable[[Observed], Check], ...] = (
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """Return the verdict of all checks."""
     failed = sum(not check.is_ok for check in checks)
     if not failed:
         return 'ready to move'

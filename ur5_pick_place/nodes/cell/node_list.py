@@ -29,8 +29,6 @@ _LOOPS = 'closed_loops'
 
 @dataclass(frozen=True)
 class NodeSpec:
-    """One node to start."""
-
     executable: str  # also the node's name
     namespace: str  # empty for none
     parameter_files: tuple[Path, ...]  # in order; a later one wins

@@ -94,7 +94,6 @@ def _switch_request(
 
 
 def active_names(listed: ListControllers.Response) -> set[str]:
-    """Return the names of the controllers that are listed as active."""
     return {c.name for c in listed.controller if c.state == 'active'}
 
 

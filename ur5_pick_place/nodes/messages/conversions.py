@@ -343,7 +343,6 @@ def joint_state_msg(q: Array, names: Sequence[str]) -> JointState:
 
 
 def success() -> MoveItErrorCodes:
-    """Return the code of success."""
     return MoveItErrorCodes(val=MoveItErrorCodes.SUCCESS)
 
 
@@ -356,7 +355,6 @@ def error_code(error: Exception) -> MoveItErrorCodes:
 
 
 def code_with_message(code: int, message: str) -> MoveItErrorCodes:
-    """Return a code with a message for the user."""
     result = MoveItErrorCodes()
     fill_code(result, code, message)
     return result

@@ -34,7 +34,6 @@ def line(
 
 
 def as_colour(colour: Colour) -> ColorRGBA:
-    """Return a colour as a message."""
     r, g, b, a = colour
     return ColorRGBA(r=r, g=g, b=b, a=a)
 

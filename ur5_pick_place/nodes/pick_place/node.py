@@ -80,7 +80,12 @@ class PickPlace(SerialNode):
         checks = {'check_modes': health.check_modes, 'confirm_pins': grip.confirm_pins}
         warn_of_gaps(self, cell.model, cell.unset_parameters, **checks)
         self._port = TaskPort(
-            cell, health, grip, self._on_tick, self._on_planner_death, self._has_job
+            cell,
+            health,
+            grip,
+            self._on_tick,
+            self._on_planner_death,
+            is_busy=lambda: bool(self._machine.job_name),
         )
         self._port.joint_listener.record_in(cell.frames.joints)
         x, y, z = robot.payload_centre
@@ -104,9 +109,6 @@ class PickPlace(SerialNode):
         self._published, self._publishing = '', threading.Lock()
         self._offer(health)
 
-    def _has_job(self) -> bool:
-        return bool(self._machine.job_name)
-
     def _offer(self, health: HealthSettings) -> None:
         """Read the taught poses and offer every topic and service."""
         station, cell = self._station, self._cell
@@ -120,7 +122,7 @@ class PickPlace(SerialNode):
         self._drawing = rviz.PlanDrawing(cell, station)
         self._offer_services(health.check_modes)
         self._poses = PoseTopics(
-            self, list(self._places), lambda: self._port.q, self._teach_pose, self._refuse_pose
+            self, list(self._places), lambda: self._port.q, self._teach_pose, self._emit
         )
         gripper_command.GripperCommands(self, station, self._settings.choice)
         teaching, prefix = self._teaching, cell.robot.tf_prefix
@@ -224,24 +226,15 @@ class PickPlace(SerialNode):
         is_now = not to_seconds(header.stamp)
         if is_now and await self.in_pool(self._cell.frames.is_carried, header.frame_id):
             await self._port.wait_for_rest()
-        await self.in_pool(self._answer_pose, name, message, q)
+        stamp = stamp_text(header.stamp)
 
-    def _answer_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
-        stamp = stamp_text(message.header.stamp)
-        self._answer(
-            f'{name}_pose',
-            lambda: self._teach_pose_now(name, message, q, stamp),
-            Trigger.Response(),
-            stamp,
-        )
+        def teach() -> str:
+            moving = self._port.why_not_at_rest_since(q)
+            taught = self._teaching.teach_pose(name, message, q, moving)
+            return self._on_taught(name, taught, stamp)
+
+        await self.in_pool(self._answer, f'{name}_pose', teach, Trigger.Response(), stamp)
         self._teach_markers.show()  # a refused marker returns to its place
-
-    def _teach_pose_now(self, name: str, message: PoseStamped, q: Array | None, stamp: str) -> str:
-        moving = self._port.why_not_at_rest_since(q)
-        return self._on_taught(name, self._teaching.teach_pose(name, message, q, moving), stamp)
-
-    def _refuse_pose(self, name: str, reason: str, stamp: str = '') -> None:
-        self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
 
     def _on_taught(self, name: str, taught: Taught, stamp: str = '') -> str:
         pose, warning, is_new = taught

@@ -13,6 +13,7 @@ from ur5_pick_place.nodes.ros.distro import on_incompatible_qos
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.qos import UNKNOWN_NODE, mismatches
 from ur5_pick_place.nodes.ros.service_calls import wait_until
+from ur5_pick_place.task import events
 
 _MOST = 20  # waiting poses
 _NAMED = 3.0  # [s] within which the name of a publisher's node arrives
@@ -27,8 +28,7 @@ class PoseTopics:
 
     `names`: the places. `present`: returns the present joints (6,) [rad], which are kept with each
     pose as it arrives. `teach`: takes name, pose, and joints; computes in the pool, reports a
-    refusal itself. `refuse`: takes the name of a place, why a pose is not taught, and its stamp as
-    text if it has arrived.
+    refusal itself. `emit`: takes the event `refused` of a pose that is not taught.
 
     """
 
@@ -38,9 +38,9 @@ class PoseTopics:
         names: Sequence[str],
         present: Callable[[], Array | None],
         teach: Callable[[str, PoseStamped, Array | None], Awaitable[None]],
-        refuse: Callable[..., None],
+        emit: Callable[..., None],
     ) -> None:
-        self._node, self._teach, self._refuse, self._present = node, teach, refuse, present
+        self._node, self._teach, self._emit, self._present = node, teach, emit, present
         self._waiting: deque[tuple[str, PoseStamped, Array | None]] = deque()
         self._is_teaching = False
         for name in names:
@@ -78,6 +78,9 @@ class PoseTopics:
         if not self._is_teaching:
             self._is_teaching = True
             self._node.begin(self._teach_all)
+
+    def _refuse(self, name: str, reason: str, stamp: str = '') -> None:
+        self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
 
     async def _teach_all(self) -> None:
         while self._waiting:

@@ -4,6 +4,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,9 +119,10 @@ class TaskPort:
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, health.peer_timeout, self._on_planner_state, on_death)
 
-        subscribe_to_scaling(node, self._on_speed_scaling, period)
+        subscribe_to_scaling(node, partial(setattr, self, '_speed_scaling'), period)
+        on_bad = partial(setattr, self, '_bad_joints')
         self.joint_listener = JointListener(
-            node, cell.joint_names, self._on_joint_states, self._on_bad_joints, period
+            node, cell.joint_names, self._on_joint_states, on_bad, period
         )
 
     @property
@@ -287,12 +289,6 @@ class TaskPort:
         if self._pending:
             self._pending.on_planner_state(message.data, time.monotonic())
         self._on_tick()
-
-    def _on_speed_scaling(self, scaling: float) -> None:
-        self._speed_scaling = scaling
-
-    def _on_bad_joints(self, problem: str) -> None:
-        self._bad_joints = problem
 
     def _on_joint_states(self, joints: Joints) -> None:
         self.q, self.stamp, self._bad_joints = joints.q, joints.stamp, ''

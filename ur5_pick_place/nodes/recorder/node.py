@@ -198,8 +198,6 @@ class FlightRecorder:
 
 
 class Recorder(SerialNode):
-    """The node."""
-
     def __init__(self) -> None:
         super().__init__('recorder')
         self._ended = threading.Event()

@@ -52,8 +52,6 @@ class Delivery(Enum):
 
 @dataclass(frozen=True)
 class RecordedTopic:
-    """One topic of a recording."""
-
     name: str  # relative, so that a namespace moves it; `/tf` and `/tf_static` are remapped
     kind: type  # its messages
     delivery: Delivery

@@ -51,7 +51,6 @@ class Heartbeat:
         steady_timer(node, lease / _BEATS, self._assert)
 
     def publish(self, state: str) -> None:
-        """Publish a state."""
         self._publisher.publish(String(data=state))
 
     def _assert(self) -> None:

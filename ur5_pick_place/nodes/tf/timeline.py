@@ -40,7 +40,6 @@ class Timeline(Generic[V]):
         self._values: list[V] = []
 
     def add(self, stamp: float, value: V) -> None:
-        """Add a value."""
         with self._lock:
             stamps, values = self._stamps, self._values
             if stamps and stamp < stamps[-1] - _JUMP:

@@ -68,8 +68,6 @@ class PlanningGoal:
 
 
 class GoalConstraints:
-    """Reads goal constraints."""
-
     def __init__(self, cell: Cell) -> None:
         self._model, self._frames, self._names = cell.model, cell.frames, list(cell.joint_names)
 

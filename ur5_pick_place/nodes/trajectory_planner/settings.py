@@ -27,8 +27,6 @@ class CartesianSettings(Settings):
 
 @dataclass(frozen=True)
 class PlannerSettings:
-    """All of them."""
-
     robot: RobotSettings
     motion: MotionSettings
     health: HealthSettings

@@ -91,7 +91,6 @@ class Stage(Settings):
 
     @property
     def is_move(self) -> bool:
-        """Whether the arm moves."""
         return self.do in MOVES
 
     @property

@@ -39,7 +39,6 @@ class Hand:
         return self.closed_at if is_part_place(self.closed_at) else ''
 
     def after(self, stage: Stage) -> 'Hand':
-        """Return what is true after a stage."""
         if stage.is_move:
             return replace(self, place=stage.to)
         if stage.do == 'close':
@@ -89,7 +88,6 @@ class Transfer(NamedTuple):
 
 
 def annotate(stages: Sequence[Stage]) -> tuple[Step, ...]:
-    """Return the steps of a cycle."""
     hands = list(accumulate(stages, Hand.after, initial=Hand()))
     releases = [i for i, around in enumerate(pairwise(hands)) if _releases(*around)]
     at_places = [i for i in releases if hands[i].is_at_part]

@@ -223,7 +223,6 @@ class Gripper(ABC):
         yield from self.await_fingers()
 
     def open(self) -> Steps[None]:
-        """Open: as `close`."""
         yield from self.begin_opening()
         yield from self.await_fingers()
 

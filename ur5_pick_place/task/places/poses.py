@@ -35,8 +35,6 @@ class Provenance(Settings):
 
 @dataclass(frozen=True)
 class TaughtPose(Settings):
-    """One taught place."""
-
     pose: tuple[float, ...] = setting(
         REQUIRED, 'the TCP in `base`: x, y, z [m], qx, qy, qz, qw', length=7, kind=tuple
     )
