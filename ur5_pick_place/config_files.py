@@ -2,9 +2,12 @@
 """Locate config/, read YAML files strictly, as they are written by hand, and write files."""
 
 import contextlib
+import fcntl
+import math
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -238,6 +241,25 @@ def load_yaml(path: str | Path, what: str, build: Callable[[Any], T]) -> T:
     except InvalidInput as error:
         line = _line_of(root, error.key) if root else 1  # an empty file has no nodes
         raise InvalidInput(f'{what} {path}:{line}: {error}') from error
+
+
+@contextlib.contextmanager
+def locked(folder: Path, timeout: float = math.inf) -> Iterator[int]:
+    """Lock a folder and give its handle; `BlockingIOError` if others have it for `timeout` [s]."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    deadline = time.monotonic() + timeout
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def read_parameters(path: Path, node: str = '') -> dict[str, Any]:

@@ -12,10 +12,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 from control_msgs.msg import JointJog
 from geometry_msgs.msg import TwistStamped
 from rclpy.node import Node
 
+from ur5_pick_place.client import requests
 from ur5_pick_place.client.connection import PLANNER
 
 RATE = 30.0  # [Hz] at which a browser reports a held button
@@ -75,12 +77,10 @@ class Jog:
 
     def twist(self, frame: str, axis: int, sign: float, speed: float) -> None:
         """Ask for a twist along or about an axis 0 to 5 of a frame, at a share of full speed."""
-        message = TwistStamped()
+        velocity = np.zeros(6)
+        velocity[axis] = sign * speed * (LINEAR if axis < 3 else ANGULAR)
+        message = requests.twist(velocity, self._prefix + frame)
         self._stamp(message)
-        message.header.frame_id = self._prefix + frame
-        part = message.twist.linear if axis < 3 else message.twist.angular
-        full = LINEAR if axis < 3 else ANGULAR
-        setattr(part, 'xyz'[axis % 3], sign * full * speed)
         self._twist.publish(message)
 
     def joint(self, joint: int, sign: float, speed: float) -> None:

@@ -30,7 +30,6 @@ from ur5_pick_place.client.connection import (
 from ur5_pick_place.cockpit.actions import CellState
 from ur5_pick_place.errors import ExecutionError, TimedOut, one_line
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 from ur5_pick_place.task.places.names import HOME
@@ -165,7 +164,7 @@ class CellLink(Connection):
     def send_pose(self, topic: str, T_base_link_pose: Array) -> None:
         """Publish a pose (4, 4) in `base_link`."""
         self.prepare_pose(topic)
-        self._poses[topic].publish(self._stamped(T_base_link_pose))
+        self._poses[topic].publish(requests.stamped(T_base_link_pose, self._base_link))
 
     def prepare_pose(self, topic: str) -> None:
         """Create a topic's publisher early: a pose sent before discovery would be lost."""
@@ -177,7 +176,7 @@ class CellLink(Connection):
     ) -> None:
         """Request all solutions of a pose of `link`; nothing happens without the IK node."""
         if self._ik.service_is_ready():
-            pose = self._stamped(T_base_link_tcp)
+            pose = requests.stamped(T_base_link_tcp, self._base_link)
             self._solving.send(requests.ik_request(pose, link, True), on_reply)
 
     def pose_of(self, link: str, frame: str, joints: JointState) -> Array:
@@ -197,11 +196,6 @@ class CellLink(Connection):
             raise TimedOut(f'compute_fk did not answer within {_FK_TIME:g} s')
         reply: Any = future.result()
         return requests.fk_pose(reply)
-
-    def _stamped(self, T: Array) -> PoseStamped:
-        message = PoseStamped(pose=matrix_to_pose(T))
-        message.header.frame_id = self._base_link
-        return message
 
 
 def _shown(value: Any) -> Any:

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The result files of a demo: result, recording, events, pictures and log, all at once."""
 
-import contextlib
-import fcntl
 import json
 import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.config_files import locked
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.report.runs import RecordedRun
@@ -85,7 +84,7 @@ def publish(work: Path, out: Path) -> Path:
 
     """
     out.mkdir(parents=True, exist_ok=True)
-    with _alone_in(out):
+    with locked(out):  # against other demos that publish here
         for path in out.iterdir():  # other commands leave files so named here
             if re.fullmatch(_UNFINISHED, path.name) and path.is_dir():
                 shutil.rmtree(path)  # left by a demo that was killed
@@ -104,17 +103,6 @@ def publish(work: Path, out: Path) -> Path:
         link.symlink_to(folder.name)
         os.replace(link, out / LATEST)
     return folder
-
-
-@contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Lock a folder against other demos that publish here."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _unused(out: Path, stamp: str) -> Path:

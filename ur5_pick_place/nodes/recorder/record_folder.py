@@ -2,15 +2,14 @@
 """A folder of records that holds the newest ones: each appears complete or not at all."""
 
 import contextlib
-import fcntl
 import os
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import BinaryIO
 
+from ur5_pick_place.config_files import locked
 from ur5_pick_place.errors import ExecutionError
 
 SUFFIX = '.mcap'
@@ -54,7 +53,7 @@ class RecordFolder:
         self.warning = ''
         try:
             self._path.mkdir(parents=True, exist_ok=True)
-            with self._locked() as folder:
+            with locked(self._path, _TIMEOUT) as folder:
                 self._remove_remains()
                 record = self._unused_path(label)
                 unfinished = record.with_name(f'.{record.name}{_UNFINISHED}')
@@ -67,30 +66,18 @@ class RecordFolder:
                     raise
                 os.fsync(folder)
                 self._remove_oldest(record)
+        except BlockingIOError as error:
+            raise ExecutionError(
+                f'no record was written to {self._path}: another recorder has been writing for '
+                f'{_TIMEOUT:.0f} s; older records were kept: wait until it has finished, or give '
+                'each recorder its own records_folder'
+            ) from error
         except OSError as error:
             raise ExecutionError(
                 f'no record was written to {self._path}: {error}; older records were kept: free '
                 'some space, or set records_folder to a folder that can be written'
             ) from error
         return record
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[int]:
-        """Keep the recorders of other cells out."""
-        folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            deadline = time.monotonic() + _TIMEOUT
-            while not _lock(folder):
-                if time.monotonic() > deadline:
-                    raise ExecutionError(
-                        f'no record was written to {self._path}: another recorder has been '
-                        f'writing for {_TIMEOUT:.0f} s; older records were kept: wait until it '
-                        'has finished, or give each recorder its own records_folder'
-                    )
-                time.sleep(0.1)
-            yield folder
-        finally:
-            os.close(folder)
 
     def _remove_remains(self) -> None:
         """Remove what a recorder left that was killed while it wrote."""
@@ -138,15 +125,6 @@ class RecordFolder:
                 break
             if self._remove(self._path / name):
                 count, size = count - 1, size - freed
-
-
-def _lock(folder: int) -> bool:
-    """Lock an open folder; return whether nobody else has."""
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _write_durably(path: Path, write: Callable[[BinaryIO], None]) -> None:

@@ -17,7 +17,6 @@ from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     T_BASE_LINK_BASE,
     Array,
-    inverse_transform,
     make_transform,
 )
 from ur5_pick_place.nodes.ros.executor import SerialNode
@@ -104,13 +103,12 @@ class Frames:
         keep = max(keep, settings.stamp_max_age)
         self.joints: Timeline[Array] = Timeline(keep, _JOINT_STATES)
         own = _T_TOOL_LINK if T_tool_tcp is None else {**_T_TOOL_LINK, 'tcp': T_tool_tcp}
-        named = {name: (T, inverse_transform(T)) for name, T in own.items()}
-        self._tips = ', '.join(named)
-        prefixed = {tf_prefix + name: poses for name, poses in named.items()}
-        self._links = {'': named['tool0'], **named, **prefixed}
+        self._tips = ', '.join(own)
+        prefixed = {tf_prefix + name: T_tip for name, T_tip in own.items()}
+        self._links = {'': own['tool0'], **own, **prefixed}
         # The frames that move with the arm: name -> (the link that carries it, its pose there).
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
-        self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
+        self._moving |= {name: (_TIP, T_tip) for name, T_tip in prefixed.items()}
         self._base_link = f'{tf_prefix}base_link'
         self.store = TransformStore(node, keep)
 
@@ -370,20 +368,13 @@ class Frames:
         Raises `UnknownLink`: the link is not fixed to the tool.
 
         """
-        return self._link(link_name)[0]
-
-    def T_link_tool(self, link_name: str) -> Array:
-        """Return the pose (4, 4) of `tool0` in a tip link; errors as `T_tool_link`."""
-        return self._link(link_name)[1]
+        T_tool_link = self._links.get(link_name.lstrip('/'))
+        if T_tool_link is None:
+            raise UnknownLink(
+                f'tip link {link_name!r} is not known: use one of {self._tips}{self._hint}'
+            )
+        return T_tool_link
 
     @property
     def _hint(self) -> str:
         return '' if self.T_tool_tcp is not None else ' (tcp needs scene_file)'
-
-    def _link(self, name: str) -> tuple[Array, Array]:
-        poses = self._links.get(name.lstrip('/'))
-        if poses is None:
-            raise UnknownLink(
-                f'tip link {name!r} is not known: use one of {self._tips}{self._hint}'
-            )
-        return poses

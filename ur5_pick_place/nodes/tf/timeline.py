@@ -3,7 +3,7 @@
 
 import threading
 from bisect import bisect_left
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from ur5_pick_place.errors import UnknownFrame
 
@@ -14,14 +14,6 @@ V = TypeVar('V')
 
 class NoHistory(UnknownFrame):
     """It is not known what was at that time."""
-
-
-class Between(NamedTuple, Generic[V]):
-    """Two values, and the share (0 to 1) of the time between them that has passed."""
-
-    before: V
-    after: V
-    share: float
 
 
 class Timeline(Generic[V]):
@@ -71,9 +63,9 @@ class Timeline(Generic[V]):
         with self._lock:
             return (self._stamps[-1], self._values[-1]) if self._stamps else None
 
-    def at(self, stamp: float, max_gap: float) -> Between[V]:
+    def at(self, stamp: float, max_gap: float) -> tuple[V, V, float]:
         """
-        Return the values around a time.
+        Return the values around a time, and the share (0 to 1) of the time between them then.
 
         `stamp` [s]. `max_gap`: longest time between the two [s].
 
@@ -85,7 +77,7 @@ class Timeline(Generic[V]):
             stamps, values = self._stamps, self._values
             at = bisect_left(stamps, stamp)
             if at < len(stamps) and stamps[at] == stamp:
-                return Between(values[at], values[at], 0.0)
+                return values[at], values[at], 0.0
             if not stamps:
                 raise NoHistory(self._lost)
             if at == len(stamps):
@@ -95,4 +87,4 @@ class Timeline(Generic[V]):
             gap = stamps[at] - stamps[at - 1]
             if gap > max_gap:
                 raise NoHistory(f'there is none for {gap:.3f} s, more than {max_gap:g} s')
-            return Between(values[at - 1], values[at], (stamp - stamps[at - 1]) / gap)
+            return values[at - 1], values[at], (stamp - stamps[at - 1]) / gap
