@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.nodes.pick_place.statistics_file import statistics_path
@@ -15,12 +15,7 @@ FOLDER = Path('~/.ros/ur5_pick_place')
 
 _NAMES = statistics_path(Path('*.yaml')).name
 
-
-class History(NamedTuple):
-    """A file of statistics and what it counts."""
-
-    path: Path
-    tally: Tally
+History = tuple[Path, Tally]  # a file of statistics, and what it counts
 
 
 def read_history(path: Path) -> tuple[list[History], list[str]]:
@@ -39,7 +34,7 @@ def read_history(path: Path) -> tuple[list[History], list[str]]:
     found, problems = [], []
     for file in files:
         try:
-            found.append(History(file, load_statistics(file)))
+            found.append((file, load_statistics(file)))
         except InvalidInput as error:
             problems.append(one_line(error))
     if not found:
@@ -69,8 +64,9 @@ def history_json(histories: Sequence[History]) -> list[dict[str, Any]]:
 
 
 def _table(history: History) -> str:
-    changed = datetime.fromtimestamp(history.path.stat().st_mtime, timezone.utc)
-    figures = {one_line(name): value for name, value in history.tally.figures().items()}
+    path, tally = history
+    changed = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+    figures = {one_line(name): value for name, value in tally.figures().items()}
     name_width, width = (max(map(len, column)) for column in (figures, figures.values()))
     rows = [f'  {name:{name_width}}  {value:>{width}}' for name, value in figures.items()]
-    return '\n'.join([f'{history.path}, last written {changed:%Y-%m-%d %H:%M} UTC', *rows])
+    return '\n'.join([f'{path}, last written {changed:%Y-%m-%d %H:%M} UTC', *rows])
