@@ -33,6 +33,7 @@ setup(
     package_data={
         f'{NAME}.sim': ['arms/*.yaml'],
         f'{NAME}.sim.physics': ['*.xml'],
+        f'{NAME}.cockpit': ['*.css', '*.js'],
         f'{NAME}.report': ['*.html'],
         f'{NAME}.kinematics': ['*.json', '*.pyi', '*.pyx'],
     },

@@ -10,7 +10,7 @@ import viser
 from browser import CHROMIUM, chromium
 
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
-from ur5_pick_place.cockpit.keyboard import add_keys
+from ur5_pick_place.cockpit.page import add_keys
 
 pytestmark = [
     pytest.mark.drill,

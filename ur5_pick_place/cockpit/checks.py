@@ -10,10 +10,10 @@ from typing import Any
 import viser
 
 from ur5_pick_place.client.touch import TableTouches, TcpTouches, Where
+from ur5_pick_place.cockpit.page import line, text
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.task.preflight import Check, Observed, check_all, verdict
 
-_GOOD, _BAD, _PLAIN = '#15803d', '#b91c1c', '#334155'
 _FIGURE = re.compile(r'(.+) since start, (.+) in all')
 _LONGEST_FIGURE = 200  # characters; the time of the search grows with their square
 _TCP, _TABLE = 'TCP', 'table'
@@ -22,13 +22,6 @@ _HOW = {
     'more between them.',
     _TABLE: 'Touch the table with the TCP at least three times, 100 mm or more apart.',
 }
-
-
-def _text(html: str, name: str) -> str:
-    return (
-        f'<div class="cockpit-{name}" style="font:13px/1.45 system-ui,sans-serif;'
-        f'padding:2px 12px 6px;overflow-wrap:anywhere">{html}</div>'
-    )
 
 
 class PreflightTab:
@@ -55,43 +48,37 @@ class PreflightTab:
             self._show('Checking…')
             self._show(checks_html(check_all(self._collect())))
         except Ur5PickPlaceError as error:
-            self._show(_coloured(str(error), _BAD))
+            self._show(line(str(error), 'bad'))
         finally:
             self._button.disabled = False
             self._checking.release()
 
     def _show(self, html: str) -> None:
-        self._found.content = _text(html, 'preflight')
+        self._found.content = text(html, 'preflight')
 
 
 def checks_html(checks: Sequence[Check]) -> str:
     """Return the overall result and one line per check, with a remedy if it failed, as HTML."""
     is_ready = all(check.is_ok for check in checks)
-    rows = [f'<b>{_coloured(verdict(checks), _GOOD if is_ready else _BAD)}</b>']
+    rows = [f'<b>{line(verdict(checks), "good" if is_ready else "bad")}</b>']
     for check in checks:
-        mark = '\N{CHECK MARK}' if check.is_ok else '\N{BALLOT X}'
-        rows.append(
-            _coloured(f'{mark} {check.name}: {check.found}', _GOOD if check.is_ok else _BAD)
-        )
+        mark, look = ('\N{CHECK MARK}', 'good') if check.is_ok else ('\N{BALLOT X}', 'bad')
+        rows.append(line(f'{mark} {check.name}: {check.found}', look))
         if check.advice:
-            rows.append(f'<div style="padding-left:1.4em">{escape(check.advice)}</div>')
+            rows.append(line(check.advice, 'advice'))
     return ''.join(rows)
-
-
-def _coloured(text: str, colour: str) -> str:
-    return f'<div style="color:{colour}">{escape(text)}</div>'
 
 
 class StatisticsTab:
     """The production counters that the task node publishes on /diagnostics."""
 
     def __init__(self, gui: viser.GuiApi) -> None:
-        self._table = gui.add_html(_text('pick_place has not published any yet.', 'statistics'))
+        self._table = gui.add_html(text('pick_place has not published any yet.', 'statistics'))
 
     def take(self, values: Mapping[str, str]) -> None:
         """Show the figures among the values of a status."""
         if figures := figures_of(values):
-            self._table.content = _text(figures_html(figures), 'statistics')
+            self._table.content = text(figures_html(figures), 'statistics')
 
 
 def figures_of(values: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -103,12 +90,9 @@ def figures_of(values: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 def figures_html(figures: Mapping[str, tuple[str, str]]) -> str:
     """Return a table of figures since the start and in all."""
-    cell = '<td style="padding:1px 8px 1px 0">{}</td>'.format
     rows = [('', ('since start', 'in all')), *figures.items()]
-    body = ''.join(
-        f'<tr>{"".join(cell(escape(text)) for text in (name, *both))}</tr>' for name, both in rows
-    )
-    return f'<table style="border-collapse:collapse">{body}</table>'
+    cells = (''.join(f'<td>{escape(c)}</td>' for c in (name, *both)) for name, both in rows)
+    return f'<table>{"".join(f"<tr>{row}</tr>" for row in cells)}</table>'
 
 
 class TouchTab:
@@ -143,7 +127,7 @@ class TouchTab:
                 try:
                     self._show(act(self._series[self._choice.value]))
                 except Ur5PickPlaceError as error:
-                    self._show(str(error), _BAD)
+                    self._show(str(error), 'bad')
 
     def _touch_count(self, touches: TcpTouches | TableTouches, count: int) -> str:
         counted = f'{count} touch' if count == 1 else f'{count} touches'
@@ -152,5 +136,5 @@ class TouchTab:
         except InvalidInput:  # too few
             return f'{counted}. {_HOW[self._choice.value]}'
 
-    def _show(self, text: str, colour: str = _PLAIN) -> None:
-        self._state.content = _text(_coloured(text, colour), 'touch')
+    def _show(self, found: str, look: str = 'plain') -> None:
+        self._state.content = text(line(found, look), 'touch')

@@ -36,8 +36,8 @@ from ur5_pick_place.cockpit.arm_meshes import meshes_of
 from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
-from ur5_pick_place.cockpit.keyboard import add_keys
 from ur5_pick_place.cockpit.link import CellLink, Offers
+from ur5_pick_place.cockpit.page import add_keys
 from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD, Plots

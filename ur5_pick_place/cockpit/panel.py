@@ -24,6 +24,7 @@ from ur5_pick_place.cockpit.actions import (
     why_not,
 )
 from ur5_pick_place.cockpit.link import CellLink, Offers
+from ur5_pick_place.cockpit.page import line, text
 from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
 
@@ -127,19 +128,13 @@ class Panel:
     def add_line(self, text: str, is_bad: bool = False) -> None:
         """Add a line to the list of the last events."""
         short = text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'
-        colour = '#b91c1c' if is_bad else '#334155'
-        line = f'<div style="color:{colour}">{escape(short)}</div>'
+        new = line(short, 'bad' if is_bad else 'plain')
         with self._lock:
-            if self._lines and _NUMBER.sub('', self._lines[-1]) == _NUMBER.sub('', line):
+            if self._lines and _NUMBER.sub('', self._lines[-1]) == _NUMBER.sub('', new):
                 self._lines.pop()  # such as a jog that is slowed down more and more
-            self._lines.append(line)
+            self._lines.append(new)
             newest_first = ''.join(reversed(self._lines))
-            self._log.content = (
-                # Of fixed height, so that a new line moves nothing that is about to be clicked.
-                '<div class="cockpit-log" style="font:12px/1.45 ui-monospace,monospace;'
-                'height:7em;overflow-y:auto;'
-                f'padding:4px 12px;overflow-wrap:anywhere">{newest_first}</div>'
-            )
+            self._log.content = f'<div class="cockpit-log">{newest_first}</div>'
 
     def show(self, state: CellState, offers: Offers) -> None:
         """Show the state, and which buttons may be tried in it."""
@@ -171,30 +166,20 @@ class Panel:
         planner = state.planner.partition(':')[0] or 'not there'
         return (
             f'{self._robot_html(offers)}'
-            f'<div class="cockpit-state" style="background:{colour};color:#fff;padding:9px 13px;'
-            'margin:4px 8px 6px;border-radius:6px">'
-            f'<div style="font:700 21px/1.25 system-ui,sans-serif;overflow-wrap:anywhere">'
-            f'{escape(title)}</div>'
-            f'<div style="font:14px/1.35 system-ui,sans-serif;overflow-wrap:anywhere">'
-            f'{escape(reason)}</div>'
-            f'<div style="font:13px/1.35 system-ui,sans-serif;opacity:.85">{escape(also)}'
-            f'{"<br>" if also else ""}planner: {escape(planner)}</div></div>'
+            f'<div class="cockpit-state" style="background:{colour}"><b>{escape(title)}</b>'
+            f'{escape(reason)}<small>{escape(also)}{"<br>" if also else ""}'
+            f'planner: {escape(planner)}</small></div>'
         )
 
     def _robot_html(self, offers: Offers) -> str:
         is_real = self._robot in ('real', 'ursim')  # whatever else is on the network
         if self._robot == 'sim' or (offers.is_simulated and not is_real):
-            text, colour = 'simulated cell', '#64748b'
-        elif self._robot == 'mock':
-            text, colour = 'mock hardware: nothing moves', '#64748b'
-        else:
-            text = 'REAL ROBOT: it moves. Keep clear, hand on the emergency stop.'
-            colour = '#dc2626'
-        weight = 800 if colour == '#dc2626' else 500
+            return '<div class="cockpit-robot">simulated cell</div>'
+        if self._robot == 'mock':
+            return '<div class="cockpit-robot">mock hardware: nothing moves</div>'
         return (
-            f'<div class="cockpit-robot" style="background:{colour};color:#fff;'
-            f'font:{weight} 13px/1.4 system-ui,sans-serif;padding:3px 13px;margin:4px 8px 0;'
-            f'border-radius:6px">{escape(text)}</div>'
+            '<div class="cockpit-robot cockpit-real">'
+            'REAL ROBOT: it moves. Keep clear, hand on the emergency stop.</div>'
         )
 
 
@@ -223,11 +208,8 @@ def solutions_html(
         for name, colour in found
     ]
     rows += [
-        f'<div style="color:#64748b">&#9633; {escape(name)}: {escape(reason)}</div>'
+        f'<div class="cockpit-missing">&#9633; {escape(name)}: {escape(reason)}</div>'
         for name, reason in missing.items()
     ]
-    return (
-        '<div class="cockpit-solutions" style="font:13px/1.5 system-ui,sans-serif;'
-        f'padding:4px 12px;overflow-wrap:anywhere"><div>at {escape(place)}, {len(found)} '
-        f'free of collision</div>{"".join(rows)}</div>'
-    )
+    about = f'<div>at {escape(place)}, {len(found)} free of collision</div>'
+    return text(f'{about}{"".join(rows)}', 'solutions')

@@ -13,6 +13,7 @@ from ur5_pick_place.client.connection import SIM_DRIVER, Answer
 from ur5_pick_place.client.results import Solutions
 from ur5_pick_place.cockpit.jog import RATE, HoldFilter, Jog
 from ur5_pick_place.cockpit.link import CellLink
+from ur5_pick_place.cockpit.page import text
 from ur5_pick_place.cockpit.panel import Panel, solutions_html
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.view import BRANCH_COLOURS, CellView
@@ -27,10 +28,6 @@ _KEYS = (
 )
 
 
-def _text(html: str) -> str:
-    return f'<div style="font:13px/1.4 system-ui,sans-serif;padding:2px 12px 6px">{html}</div>'
-
-
 class JogTab:
     """
     Buttons that move the arm while they are held.
@@ -41,7 +38,7 @@ class JogTab:
 
     def __init__(self, gui: viser.GuiApi, jog: Jog, is_real: bool) -> None:
         self._jog, self._hold_filter = jog, HoldFilter()
-        self._note = gui.add_html(_text(_KEYS))
+        self._note = gui.add_html(text(_KEYS, 'jog'))
         self._speed = gui.add_slider(
             'Jog speed', min=0.05, max=1.0, step=0.05,
             initial_value=_SLOW if is_real else _USUAL,
@@ -80,7 +77,7 @@ class JogTab:
         """Enable the buttons, or show why no jog can begin now."""
         for button in self._buttons:
             button.disabled = bool(reason)
-        self._note.content = _text(escape(f'No jog now: {reason}.') if reason else _KEYS)
+        self._note.content = text(escape(f'No jog now: {reason}.') if reason else _KEYS, 'jog')
 
 
 class FaultsTab:
@@ -147,7 +144,9 @@ class SolutionsTab:
     def __init__(self, gui: viser.GuiApi, view: CellView) -> None:
         self._view = view
         self._is_shown = gui.add_checkbox('Show ghosts', initial_value=True)
-        self._text = gui.add_html(_text('Drag a place: its eight solutions appear here.'))
+        self._text = gui.add_html(
+            text('Drag a place: its eight solutions appear here.', 'solutions')
+        )
 
         @self._is_shown.on_update
         async def _(_event: Any) -> None:

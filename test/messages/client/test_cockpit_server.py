@@ -400,9 +400,9 @@ def test_after_a_run_the_page_says_first_what_it_did(panel: Panel) -> None:
     for i, name in enumerate(names):
         panel.on_event({'event': name, 'time': 100.0 + 2.1 * i, 'job': 'run'})
     done = 'placed 2, missed 1, in 10.5 s'
-    assert f'anywhere">{done}</div>' in banner() and 'Run again' in banner()
-    assert f'anywhere">{done}</div>' in banner('idle'), 'a pattern that is full has no plan'
-    assert 'anywhere">STOPPED</div>' in banner('stopped: x') and done not in banner('stopped: x')
+    assert f'<b>{done}</b>' in banner() and 'Run again' in banner()
+    assert f'<b>{done}</b>' in banner('idle'), 'a pattern that is full has no plan'
+    assert '<b>STOPPED</b>' in banner('stopped: x') and done not in banner('stopped: x')
     assert f'run: {done}' in panel._log.content
     panel.on_event({'event': 'planned', 'time': 120.0})
     assert done not in banner() and 'The path is shown. Press Run.' in banner()

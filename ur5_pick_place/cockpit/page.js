@@ -1,29 +1,16 @@
-# SPDX-License-Identifier: Apache-2.0
-"""Keyboard shortcuts of the page, and the layout of its buttons."""
-
-import json
-
-import viser
-from viser._messages import RunJavascriptMessage
-
-KEYS = {
-    'ArrowUp': 'X +',
-    'ArrowDown': 'X \N{MINUS SIGN}',
-    'ArrowLeft': 'Y +',
-    'ArrowRight': 'Y \N{MINUS SIGN}',
-    'PageUp': 'Z +',
-    'PageDown': 'Z \N{MINUS SIGN}',
-}
-"""Key -> the jog button that it holds. Escape clicks Stop."""
-
-_SCRIPT = """
-if (!window.cockpitKeys) {
+// SPDX-License-Identifier: Apache-2.0
+// Run in every page with the text of page.css.
+(css) => {
+  if (window.cockpitKeys) return;
   window.cockpitKeys = true;
   document.title = 'UR cockpit';
   const style = document.createElement('style');
-  style.textContent = %(style)s;
+  style.textContent = css;
   document.head.appendChild(style);
-  const keys = %(keys)s;
+  const keys = {  // key -> the jog button that it holds; Escape clicks Stop
+    ArrowUp: 'X +', ArrowDown: 'X −', ArrowLeft: 'Y +', ArrowRight: 'Y −',
+    PageUp: 'Z +', PageDown: 'Z −',
+  };
   const held = new Map();
   const spare = document.createElement('button');
   spare.textContent = 'Stop';
@@ -93,26 +80,3 @@ if (!window.cockpitKeys) {
     if (isSeen && spare.isConnected) spare.remove();
   }, 250);
 }
-"""
-# viser puts each button in a row of its own: thirty of them would not fit a screen. Stop, the only
-# one with an icon, has the whole width and stays in sight. On a phone the
-# sheet is as wide as the screen.
-_STYLE = """
-div:has(> button.mantine-Button-root) {
-  display: inline-block; vertical-align: top; width: calc(50% - 1.2em);
-  margin-inline: 0.5em !important; }
-div:has(> button.mantine-Button-root svg) {
-  display: block; width: auto; position: sticky; top: 0; z-index: 5; padding-top: 0.3em; }
-button.mantine-Button-root:has(svg) {
-  height: 3em !important; font-size: 1.15em; font-weight: 800; background: #d90429 !important; }
-button.cockpit-spare-stop {
-  position: fixed; left: 0.6em; bottom: 0.6em; z-index: 1000; padding: 0.8em 2.2em; border: 0;
-  border-radius: 6px; background: #d90429; color: #fff; font: 800 18px system-ui, sans-serif; }
-@media (max-width: 36em) { div[style*="width: 20em"] { width: 100vw !important; } }
-"""
-
-
-def add_keys(server: viser.ViserServer) -> None:
-    """Add the keys, and the style that puts buttons side by side, to every page."""
-    source = _SCRIPT % {'keys': json.dumps(KEYS), 'style': json.dumps(_STYLE)}
-    server.gui._websock_interface.queue_message(RunJavascriptMessage(source=source))
