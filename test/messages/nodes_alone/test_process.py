@@ -115,6 +115,23 @@ def test_servers_are_counted_at_the_name_as_remapped(ros_domain, monkeypatch, na
     context.try_shutdown()
 
 
+def test_a_server_is_reserved_until_its_context_ends(ros_domain):
+    """However late the servers discover each other."""
+    contexts = [Context() for _ in range(3)]
+    nodes = []
+    for context in contexts:
+        rclpy.init(context=context)
+        nodes.append(Node('new', context=context))
+    first, second, third = nodes
+    process._reserve(first, NAME)
+    with pytest.raises(Ur5PickPlaceError, match='/plan is already offered'):
+        process._reserve(second, NAME)
+    contexts[0].shutdown()
+    process._reserve(third, NAME)
+    for context in contexts[1:]:
+        context.shutdown()
+
+
 @pytest.mark.drill
 def test_of_two_nodes_started_together_one_stays(serve):
     with ThreadPoolExecutor() as pool:

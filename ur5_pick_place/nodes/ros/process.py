@@ -10,6 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -223,7 +224,7 @@ def _reserve(node: Node, service: str) -> None:
     except OSError as error:
         name.close()
         raise _refusal(node, service) from error
-    node.context.on_shutdown(name.close)
+    node.context.on_shutdown(partial(name.close))  # it would keep a bare method weakly
 
 
 def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
