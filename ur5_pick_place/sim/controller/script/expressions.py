@@ -157,6 +157,8 @@ class Expressions:
         value = self._primary()
         for _ in range(LONGEST_CHAIN):
             at = self._at
+            if isinstance(value, ast.Constant):
+                return value
             if self._accept('['):
                 index = self._index(at)
                 if isinstance(value, ast.Name) and value.id in ARRAYS and self._peek.text != '=':

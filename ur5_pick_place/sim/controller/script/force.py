@@ -68,9 +68,10 @@ class Force:
         self._gain = min(max(number(scaling), 0.0), 2.0)
 
     def tool_contact(self, direction: Value = None) -> int:
-        """Return in how many cycles before now the contact began, 0 if there is none."""
+        """Return how many cycles ago a contact against the direction began; 0 if there is none."""
         force = self._robot.wrench[:3]
-        way = np.zeros(3) if direction is None else vector(direction)[:3]
+        first = direction[:3] if isinstance(direction, List) else direction
+        way = np.zeros(3) if direction is None else vector(first, 3)
         length = float(np.linalg.norm(way))
         against = -float(force @ way) / length if length > 1e-9 else float(np.linalg.norm(force))
         return int(against > _CONTACT_FORCE)

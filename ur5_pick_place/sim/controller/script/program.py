@@ -113,8 +113,9 @@ class Program:
 
 
 def _compile(parser: Parser) -> CodeType:
+    module = parser.parse()
     try:
-        return compile(parser.parse(), _FILE, 'exec', dont_inherit=True)
+        return compile(module, _FILE, 'exec', dont_inherit=True)
     except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
         raise ScriptError(1, 1, f'compile_error_too_complex: {error}') from None
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.values import ScriptFault, Value, integer
+from ur5_pick_place.sim.controller.script.values import LIST_WORK, ScriptFault, Value, integer
 
 Steps = Generator[None, None, Value]
 Wait = Generator[None, None, None]
@@ -151,7 +151,8 @@ class Scheduler:
         return self._computing <= 0
 
     def _spend(self) -> bool:
-        self._computing -= 1
+        self._computing -= 1 + LIST_WORK[0]
+        LIST_WORK[0] = 0
         return self._computing <= 0
 
     def _run(self, code: Steps) -> int:

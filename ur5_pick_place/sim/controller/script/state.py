@@ -21,7 +21,7 @@ from ur5_pick_place.sim.controller.script.values import (
 )
 
 _STEADY = 0.01  # [rad/s]
-_INVERSE_COST = 20  # loops that a solution takes as long as
+_INVERSE_COST = 50  # loops that a solution takes as long as
 
 
 def tcp_jacobian(robot: Robot, q: Array) -> Array:

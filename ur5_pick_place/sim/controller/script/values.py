@@ -20,6 +20,8 @@ from ur5_pick_place.kinematics.transforms import Array, exp_so3, log_so3, make_t
 LONGEST_LIST = 1000
 LONGEST_TEXT = 1023
 _LARGEST_INT = 2**31
+LIST_WORK = [0]
+"""Computing with lists since it was last set to 0, worth so many loops; see `Scheduler`."""
 
 Value: TypeAlias = Any
 """A number, a boolean, a string, `List`, `Pose`, `Struct`; None of a call that returns nothing."""
@@ -44,6 +46,8 @@ class List(tuple[Value, ...]):
         if type(index) is tuple:
             row, column = index
             return self[row][column]
+        if type(index) is slice:  # of the interpreter alone
+            return List(tuple.__getitem__(self, index))
         return tuple.__getitem__(self, as_index(self, index))
 
 
@@ -119,6 +123,7 @@ def put(target: Value, index: Value, value: Value) -> Value:
         value = number(value)
     items = list(target)
     items[i] = value
+    LIST_WORK[0] += len(items) >> 5
     return type(target)(items) if isinstance(target, Pose) else make_list(*items)
 
 
@@ -259,7 +264,14 @@ def _calculate(function: Callable[[Value, Value], Value], a: Value, b: Value) ->
         pairs, kind = ((a, x) for x in b), type(b)
     else:
         raise ScriptFault(f'type error: {describe(a)} with {describe(b)} in a calculation')
-    return kind([_calculate(function, x, y) for x, y in pairs])
+    result = kind(
+        [
+            function(x, y) if type(x) is float is type(y) else _calculate(function, x, y)
+            for x, y in pairs
+        ]
+    )
+    LIST_WORK[0] += len(result) >> 2
+    return result
 
 
 def _product(a: List, b: List) -> List:
