@@ -90,7 +90,7 @@ class KillableCell:
         quick: float = 2.0,
         max_speed: float = 1.0,
     ) -> None:
-        common = {'peer_timeout': pace.wall(peer_timeout), 'max_speed': max_speed}
+        common = {'peer_timeout': min(10.0, pace.wall(peer_timeout)), 'max_speed': max_speed}
         own = {'/**/pick_place': dict(common), '/**/trajectory_planner': common}
         self.specs = {spec.executable: spec for spec in sim_nodes(folder, own, quick)}
         self._domain, self._folder, self._stack = domain, folder, stack
