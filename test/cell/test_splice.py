@@ -105,6 +105,21 @@ def test_a_stop_keeps_the_acceleration_whichever_cycle_takes_it(ur_type, mode, p
 
 
 @pytest.mark.parametrize('mode', ['restart', 'splice'])
+def test_a_stop_of_a_motion_that_has_just_begun_keeps_the_acceleration(mode):
+    cell = ready_cell(trajectory_replacement=mode, arrival_jitter=2)
+    for k in range(10):
+        ends, sent = [], commands_of(cell)
+        goal = cell.q + (-1) ** k * (SWING - HOME)
+        cell.manager.start(cell.station.planner.ptp(cell.q, goal).trajectory, ends.append)
+        cell.wait(0.008 * k)
+        cell.stop()
+        cell.wait(1.0)
+        accelerations = np.diff(sent, 2, axis=0) / cell.driver.period**2
+        assert ends and np.abs(accelerations).max(initial=0.0) < 1.2 * 10.0
+        assert cell.rearm().ok
+
+
+@pytest.mark.parametrize('mode', ['restart', 'splice'])
 @pytest.mark.parametrize('slider', [0.25, 0.4, 0.5, 0.8])
 def test_a_stop_at_any_slider_steps_neither_ahead_nor_back(slider, mode):
     cell, ends = ready_cell(trajectory_replacement=mode), []

@@ -25,6 +25,8 @@ _TRANSFER = 0.5
 # [s] from sending to acceptance; above it the goal itself may have been delayed, not only the
 # answer: an arm that has not moved by then may still begin.
 _LATE = 0.05
+# [s] from acceptance to the first feedback, which comes at 20 Hz, and until it is received here
+_FIRST_FEEDBACK = 0.1
 _KEPT = 64  # ids of goals: the controller reports one for a while after its end
 _FOREIGN = (
     'foreign motion: the controller has a goal that this node did not send; end the client that '
@@ -88,6 +90,7 @@ class Goal:
     pending_stop: str = ''  # why it is to stop at the next joints
     waits: int = 0  # how often its stop has waited for a better moment
     is_accepted: bool = False
+    accepted: float = 0.0  # stamp of the joints at that
     has_arrived: bool = False
     began_late: bool = False  # without feedback it is then unknown where in it the arm is
     settles_since: float = 0.0
@@ -130,7 +133,7 @@ class Goal:
 
     def accept(self, status: RobotStatus) -> None:
         """Take that it was accepted; it may begin late if that is late and the arm is at rest."""
-        self.is_accepted = True
+        self.is_accepted, self.accepted = True, status.stamp
         is_late = status.stamp - self.progress[0] > _LATE
         if is_late and self.begin == 0.0 and not self.has_feedback and status.q is not None:
             self.began_late = self.monitor.allow_late_start(status.q)
@@ -139,6 +142,11 @@ class Goal:
     def has_feedback(self) -> bool:
         """Whether the controller has reported a time in its trajectory."""
         return self.progress[1] > 0.0
+
+    def is_starting(self, stamp: float) -> bool:
+        """Return whether its feedback is to tell yet where the arm is in it, at a stamp [s]."""
+        is_due = stamp - self.accepted < _FIRST_FEEDBACK
+        return self.is_accepted and not self.has_feedback and is_due
 
     def is_running_at(self, t: float) -> bool:
         """Return whether the controller is known to follow it, at time `t` [s] of its plan."""

@@ -197,16 +197,17 @@ class ExecutionManager:
 
     def _stop_goal(self, goal: Goal, reason: str, is_near: bool, can_wait: bool) -> None:
         are_old = self.status.age(self._clock()) > self._tracking.takeover_time
-        if are_old and can_wait:
-            goal.pending_stop = reason  # until joints show where the arm is
+        can_tell = self._replaces and not (is_near or are_old)
+        is_unknown = can_tell and goal.is_starting(self.status.stamp)
+        if (are_old and can_wait) or is_unknown:
+            goal.pending_stop = reason  # until joints and feedback show where the arm is
         else:
             self._brake(goal, reason, is_near, are_old)
 
     def _brake(self, goal: Goal, reason: str, is_near: bool, are_old: bool) -> None:
-        braking = None
+        braking, takeover, now = None, self._tracking.takeover_time, self._clock()
         # Somebody else may have stopped the arm since old joints.
         if self._replaces and not self._seen.foreign_goal and not are_old:
-            takeover, now = self._tracking.takeover_time, self._clock()
             braking = braking_motion(goal, self.status, self._planner, takeover, now)
         blocked = too_near(self._planner, braking) if is_near else ''
         if braking is None or blocked:
@@ -214,7 +215,9 @@ class ExecutionManager:
             return
         stamp, scaling = self.status.stamp, self.status.speed_scaling
         points = stamp + (goal.trajectory.t - goal.time_at(stamp, scaling)) / scaling
-        if not is_near and goal.waits < _WAITS and not self._controller.may_replace(points, stamp):
+        is_late = self._clock() - now > takeover / 2  # as the search was not run for a while
+        is_bad = is_late or not self._controller.may_replace(points, stamp)
+        if is_bad and not is_near and goal.waits < _WAITS:
             goal.waits, goal.pending_stop = goal.waits + 1, reason
             return
         self._send(braking, goal.on_end, None, stamp, points, reason)

@@ -94,6 +94,8 @@ def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too(monkeypat
     monkeypatch.setattr(PLANNER, 'check', check_and_change)
     send(cell, motion)
     cell.run(0.016)
+    cell.executor.on_feedback(cell.port.sent[0], cell.stamp, cell.stamp - cell.port.began)
+    cell.run(0.016)
     assert len(cell.port.sent) == 2, 'the motion that brakes'
     cell.port.accept(cell.port.sent[-1].begin)
     cell.run(1.0)

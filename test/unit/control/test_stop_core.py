@@ -103,6 +103,43 @@ def test_the_stop_is_reported_before_the_braking_motion_is_searched_for(monkeypa
     assert seen == ['stopped: enough']
 
 
+def test_a_search_that_was_not_run_for_a_while_is_repeated_from_the_next_joints(monkeypatch):
+    """On a busy PC; the controller would take its motion after it has begun to brake."""
+    cell, search, stalls = moving(), execution_manager.braking_motion, [0.09, 0.06]
+
+    def stalled(*args):
+        found = search(*args)
+        cell.now += stalls.pop() if stalls else 0.0
+        return found
+
+    monkeypatch.setattr(execution_manager, 'braking_motion', stalled)
+    cell.executor.stop('enough', latch=True)
+    cell.run(CYCLE)
+    assert len(cell.port.sent) == 1 and not cell.port.cancels
+    cell.run(CYCLE)
+    assert [goal.begin for goal in cell.port.sent[1:]] == [cell.stamp]
+    stalls[:] = [0.06] * 50  # always: after some repetitions the last one counts
+    cell = moving()
+    cell.executor.stop('enough', latch=True)
+    cell.run(0.05)
+    assert len(cell.port.sent) == 2
+
+
+@pytest.mark.parametrize('has_feedback', [True, False])
+def test_a_stop_right_after_the_start_waits_for_the_first_feedback_but_not_for_long(has_feedback):
+    """Before it nobody knows in which cycle the controller has begun, and so where to brake."""
+    cell = moving(seconds=0.016)
+    (goal,) = cell.port.sent
+    cell.executor.stop('enough', latch=True)
+    cell.run(0.032)
+    assert not cell.port.cancels and len(cell.port.sent) == 1 and cell.port.running
+    if has_feedback:
+        cell.executor.on_feedback(goal, cell.stamp, cell.stamp - cell.port.began)
+    cell.run(CYCLE if has_feedback else 0.064)
+    assert len(cell.port.sent) == 2 and not cell.port.cancels
+    assert cell.state == 'stopped: enough'
+
+
 def test_a_braking_motion_that_is_not_taken_in_time_gives_way_to_a_cancel():
     cell = moving()
     cell.executor.stop('enough', latch=True)
