@@ -126,12 +126,13 @@ class ToolMove:
     def at(self, t: float) -> tuple[Array, Array]:
         """Return joints and speeds; see `Move`. Raises `OutOfReach`."""
         dt, self._t = t - self._t, t
-        fraction = 1.0 if t >= self.duration else self.profile.at(t)[0] / self._length
+        is_over = t >= self.duration or self._length <= 0.0
+        fraction = 1.0 if is_over else self.profile.at(t)[0] / self._length
         before, self._q = self._q, self._solve(fraction, self._q)
         step = self._q - before
         if np.any(np.abs(step) > self._robot.qd_max * dt + 1e-3):
             raise OutOfReach('the path of the tool is too close to a singularity')
-        if t >= self.duration:
+        if is_over:
             self.end = self._q
             return self._q, np.zeros(6)
         return self._q, step / dt if dt > 0.0 else np.zeros(6)

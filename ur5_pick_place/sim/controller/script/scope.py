@@ -4,7 +4,8 @@ Which variable and which function a name means.
 
 A name that is `local`, or a parameter, belongs to its function. Another name is that of the
 nearest outer function or program that assigns it; one that the function assigns as well, only if
-the outer assignment stands before the function. `global` names belong to the program.
+the outer assignment stands before the function. `global` names belong to the program. Those of
+the program are global in generated code, too, so that `interpreter_mode` can share them.
 
 """
 
@@ -81,16 +82,12 @@ class Scope:
 
     def declarations(self) -> list[ast.stmt]:
         """Return what tells Python which names of others the function assigns."""
-        foreign = set()
+        ours, outer = set(), set()
         for name in self.assigned:
             owner = self.owner(name)
-            if owner is not None and owner is not self:
-                foreign.add(owner.identifier(name))
-        head: list[ast.stmt] = [ast.Nonlocal(sorted(foreign), **place())] if foreign else []
-        if self.parent is None and self.assigned:  # never run: binds what functions assign alone
-            names: list[ast.expr] = [
-                ast.Name(self.identifier(name), ast.Store(), **place()) for name in self.assigned
-            ]
-            store = ast.Assign(names, ast.Constant(None, **place()), **place())
-            head.append(ast.If(ast.Constant(False, **place()), [store], [], **place()))
-        return head
+            if owner is not None and owner.parent is None:
+                ours.add(owner.identifier(name))
+            elif owner is not None and owner is not self:
+                outer.add(owner.identifier(name))
+        head: list[ast.stmt] = [ast.Global(sorted(ours), **place())] if ours else []
+        return head + ([ast.Nonlocal(sorted(outer), **place())] if outer else [])
