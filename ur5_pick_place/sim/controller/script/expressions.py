@@ -9,12 +9,13 @@ function, `b` a built-in, `h` a helper): none of its text is evaluated.
 """
 
 import ast
-from collections.abc import Callable, Mapping
+import inspect
 from typing import Any, NoReturn
 
 from ur5_pick_place.sim.controller.script.lexer import ScriptError, Word, Words
+from ur5_pick_place.sim.controller.script.scheduler import Steps, Wait
 from ur5_pick_place.sim.controller.script.scope import Scope, place
-from ur5_pick_place.sim.controller.script.values import LONGEST_LIST
+from ur5_pick_place.sim.controller.script.values import LONGEST_LIST, BuiltIns
 
 LONGEST_CHAIN = 300  # operators of one level, or branches of one if
 _DEEPEST = 60  # nested expressions
@@ -38,24 +39,16 @@ KEYWORDS = {
     'break', 'continue', 'enter_critical', 'exit_critical', 'halt', 'pause',
 }  # fmt: skip
 
-Check = Callable[[int, list[str]], bool]
-"""
-Of a built-in: takes the number of arguments by position and the names of the others.
-
-Raises `TypeError` if they do not fit; returns whether the call may take time.
-
-"""
-
-
 class Expressions:
-    """Parses expressions; `builtins`: by name, the check of each built-in."""
+    """Parses expressions that may call these built-ins."""
 
-    def __init__(self, text: str, builtins: Mapping[str, Check]) -> None:
+    def __init__(self, text: str, builtins: BuiltIns) -> None:
         self._words = Words(text)
         self._list = self._words.words
         self._at = 0
         self._depth = 0
         self._builtins = builtins
+        self._signatures: dict[str, inspect.Signature] = {}
         heads = zip(self._list, self._list[1:], strict=False)
         self._defined = {b.text for a, b in heads if a.text in ('def', 'thread')}
         self._calls: list[tuple[ast.Call, Scope, str, int]] = []
@@ -259,10 +252,14 @@ class Expressions:
         if name in self._defined or is_run or name not in self._builtins:
             self._calls.append((call, self._scope, name, at))
             return call if is_run else ast.YieldFrom(call, **here)
+        built_in = self._builtins[name]
+        if name not in self._signatures:
+            self._signatures[name] = inspect.signature(built_in)
         try:
-            takes_time = self._builtins[name](len(args), list(keywords))
+            self._signatures[name].bind(*args, **keywords)
         except TypeError as error:
             self._fail(f'compile_error_arguments:{name}: {error}', at)
+        takes_time = built_in.__annotations__.get('return') in (Steps, Wait)
         return ast.YieldFrom(call, **here) if takes_time else call
 
 

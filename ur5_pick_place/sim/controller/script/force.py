@@ -12,7 +12,6 @@ from ur5_pick_place.sim.controller.script.values import (
     ScriptFault,
     Value,
     integer,
-    list_of,
     number,
     transform,
     vector,
@@ -75,9 +74,6 @@ class Force:
         length = float(np.linalg.norm(way))
         against = -float(force @ way) / length if length > 1e-9 else float(np.linalg.norm(force))
         return int(against > _CONTACT_FORCE)
-
-    def get_jacobian(self, q: Value = None, tcp: Value = None) -> List:
-        return list_of(tcp_jacobian(self._robot, self._robot.q if q is None else vector(q)))
 
     def direct_torque(
         self, torque: Value, friction_comp: Value = True, viscous_scale: Value = None,

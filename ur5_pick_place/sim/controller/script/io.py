@@ -2,163 +2,120 @@
 """The built-ins for inputs, outputs, registers and flags."""
 
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.values import ScriptFault, Value, integer, number
+from ur5_pick_place.sim.controller.script.values import (
+    BuiltIns,
+    ScriptFault,
+    Value,
+    integer,
+    number,
+)
 
-_CONFIGURABLE, _TOOL = 8, 16  # first bits
 _INT_MAX = 2**31 - 1
+_GROUPS = {'': (0, 18), 'standard_': (0, 8), 'configurable_': (8, 8), 'tool_': (16, 2)}
+"""Of digital pins: the first bit, and how many there are."""
 
 
-def _boolean(value: Value) -> bool:
+def boolean(value: Value) -> bool:
+    """Return a boolean, or 0 or 1 as one, or raise."""
     if type(value) is not bool and value not in (0, 1):
         raise ScriptFault(f'{value}: must be True or False')
     return bool(value)
 
 
-class Io:
-    """Pins, registers, flags."""
+def _changed(bits: int, bit: int, value: Value) -> int:
+    return bits | 1 << bit if boolean(value) else bits & ~(1 << bit)
 
-    def __init__(self, robot: Robot) -> None:
-        self._robot = robot
 
-    def _write(self, bit: int, b: Value) -> None:
-        mask = 1 << bit
-        if _boolean(b):
-            self._robot.digital_outputs |= mask
-        else:
-            self._robot.digital_outputs &= ~mask
+def _digital(robot: Robot, group: str) -> BuiltIns:
+    """Return the built-ins of a group of digital pins."""
+    first, count = _GROUPS[group]
 
-    # digital
+    def bit(n: Value) -> int:
+        return first + integer(n, 0, count - 1)
 
-    def get_digital_in(self, n: Value) -> bool:
-        return bool(self._robot.digital_inputs >> integer(n, 0, 17) & 1)
+    def write(n: Value, b: Value) -> None:
+        robot.digital_outputs = _changed(robot.digital_outputs, bit(n), b)
 
-    def get_digital_out(self, n: Value) -> bool:
-        return bool(self._robot.digital_outputs >> integer(n, 0, 17) & 1)
+    return {
+        f'get_{group}digital_in': lambda n: bool(robot.digital_inputs >> bit(n) & 1),
+        f'get_{group}digital_out': lambda n: bool(robot.digital_outputs >> bit(n) & 1),
+        f'set_{group}digital_out': write,
+    }
 
-    def set_digital_out(self, n: Value, b: Value) -> None:
-        self._write(integer(n, 0, 17), b)
 
-    def get_standard_digital_in(self, n: Value) -> bool:
-        return self.get_digital_in(integer(n, 0, 7))
-
-    def get_standard_digital_out(self, n: Value) -> bool:
-        return self.get_digital_out(integer(n, 0, 7))
-
-    def set_standard_digital_out(self, n: Value, b: Value) -> None:
-        self._write(integer(n, 0, 7), b)
-
-    def get_configurable_digital_in(self, n: Value) -> bool:
-        return self.get_digital_in(_CONFIGURABLE + integer(n, 0, 7))
-
-    def get_configurable_digital_out(self, n: Value) -> bool:
-        return self.get_digital_out(_CONFIGURABLE + integer(n, 0, 7))
-
-    def set_configurable_digital_out(self, n: Value, b: Value) -> None:
-        self._write(_CONFIGURABLE + integer(n, 0, 7), b)
-
-    def get_tool_digital_in(self, n: Value) -> bool:
-        return self.get_digital_in(_TOOL + integer(n, 0, 1))
-
-    def get_tool_digital_out(self, n: Value) -> bool:
-        return self.get_digital_out(_TOOL + integer(n, 0, 1))
-
-    def set_tool_digital_out(self, n: Value, b: Value) -> None:
-        self._write(_TOOL + integer(n, 0, 1), b)
-
-    # analog
-
-    def get_analog_in(self, n: Value) -> float:
-        return float(self._robot.analog_inputs[integer(n, 0, 3)])
-
-    def get_standard_analog_in(self, n: Value) -> float:
-        return self.get_analog_in(integer(n, 0, 1))
-
-    def get_tool_analog_in(self, n: Value) -> float:
-        return self.get_analog_in(2 + integer(n, 0, 1))
-
-    def get_analog_out(self, n: Value) -> float:
-        return float(self._robot.analog_outputs[integer(n, 0, 1)])
-
-    def get_standard_analog_out(self, n: Value) -> float:
-        return self.get_analog_out(n)
-
-    def set_analog_out(self, n: Value, f: Value) -> None:
+def _analog(robot: Robot) -> BuiltIns:
+    def write(n: Value, f: Value) -> None:
         fraction = number(f)
         if not 0.0 <= fraction <= 1.0:
             raise ScriptFault(f'analog output {n}: {fraction:g}, must be from 0 to 1')
-        self._robot.analog_outputs[integer(n, 0, 1)] = fraction
+        robot.analog_outputs[integer(n, 0, 1)] = fraction
 
-    def set_standard_analog_out(self, n: Value, f: Value) -> None:
-        self.set_analog_out(n, f)
+    def set_domain(port: Value, domain: Value) -> None:
+        kinds = _changed(robot.analog_output_types, integer(port, 0, 1), integer(domain, 0, 1))
+        robot.analog_output_types = kinds
 
-    def set_analog_outputdomain(self, port: Value, domain: Value) -> None:
-        bit = 1 << integer(port, 0, 1)
-        if integer(domain, 0, 1):
-            self._robot.analog_output_types |= bit
-        else:
-            self._robot.analog_output_types &= ~bit
-
-    def set_analog_inputrange(self, port: Value, range: Value) -> None:
-        integer(port, 0, 3)
-
-    def set_standard_analog_input_domain(self, port: Value, domain: Value) -> None:
-        integer(port, 0, 1)
-
-    def set_tool_analog_input_domain(self, port: Value, domain: Value) -> None:
-        integer(port, 0, 1)
-
-    # the tool's connector
-
-    def set_tool_voltage(self, voltage: Value) -> None:
+    def set_voltage(voltage: Value) -> None:
         wanted = integer(voltage, 0, 24)
         if wanted not in (0, 12, 24):
             raise ScriptFault(f'tool voltage {wanted}: must be 0, 12 or 24')
-        self._robot.tool_voltage = wanted
+        robot.tool_voltage = wanted
 
-    def set_tool_communication(
-        self, enabled: Value, baud_rate: Value, parity: Value, stop_bits: Value,
-        rx_idle_chars: Value, tx_idle_chars: Value,
-    ) -> None:  # fmt: skip
-        _boolean(enabled)
+    return {
+        'get_analog_in': lambda n: float(robot.analog_inputs[integer(n, 0, 3)]),
+        'get_standard_analog_in': lambda n: float(robot.analog_inputs[integer(n, 0, 1)]),
+        'get_tool_analog_in': lambda n: float(robot.analog_inputs[2 + integer(n, 0, 1)]),
+        'get_analog_out': lambda n: float(robot.analog_outputs[integer(n, 0, 1)]),
+        'get_standard_analog_out': lambda n: float(robot.analog_outputs[integer(n, 0, 1)]),
+        'set_analog_out': write,
+        'set_standard_analog_out': write,
+        'set_analog_outputdomain': set_domain,
+        'set_tool_voltage': set_voltage,
+        # what the cell has nothing for
+        'set_analog_inputrange': lambda port, range: None,
+        'set_standard_analog_input_domain': lambda port, domain: None,
+        'set_tool_analog_input_domain': lambda port, domain: None,
+        'set_tool_output_mode': lambda mode: None,
+        'set_tool_digital_output_mode': lambda n, mode: None,
+        'set_tool_communication': (
+            lambda enabled, baud_rate, parity, stop_bits, rx_idle_chars, tx_idle_chars: None
+        ),
+    }
 
-    def set_tool_output_mode(self, mode: Value) -> None:
-        integer(mode, 0, 1)
 
-    def set_tool_digital_output_mode(self, n: Value, mode: Value) -> None:
-        integer(n, 0, 1)
-
-    # registers
-
-    def read_input_integer_register(self, address: Value) -> int:
-        return self._robot.input_ints[integer(address, 0, 47)]
-
-    def read_input_float_register(self, address: Value) -> float:
-        return self._robot.input_floats[integer(address, 0, 47)]
-
-    def read_input_boolean_register(self, address: Value) -> bool:
-        return self._robot.input_bits[integer(address, 0, 127)]
-
-    def read_output_integer_register(self, address: Value) -> int:
-        return self._robot.output_ints[integer(address, 0, 47)]
-
-    def read_output_float_register(self, address: Value) -> float:
-        return self._robot.output_floats[integer(address, 0, 47)]
-
-    def read_output_boolean_register(self, address: Value) -> bool:
-        return self._robot.output_bits[integer(address, 0, 127)]
-
-    def write_output_integer_register(self, address: Value, value: Value) -> None:
+def _registers(robot: Robot) -> BuiltIns:
+    def write_int(address: Value, value: Value) -> None:
         whole = max(-_INT_MAX - 1, min(_INT_MAX, round(number(value))))
-        self._robot.output_ints[integer(address, 0, 47)] = whole
+        robot.output_ints[integer(address, 0, 47)] = whole
 
-    def write_output_float_register(self, address: Value, value: Value) -> None:
-        self._robot.output_floats[integer(address, 0, 47)] = number(value)
+    def write_float(address: Value, value: Value) -> None:
+        robot.output_floats[integer(address, 0, 47)] = number(value)
 
-    def write_output_boolean_register(self, address: Value, value: Value) -> None:
-        self._robot.output_bits[integer(address, 0, 127)] = _boolean(value)
+    def write_bit(address: Value, value: Value) -> None:
+        robot.output_bits[integer(address, 0, 127)] = boolean(value)
 
-    def get_flag(self, n: Value) -> bool:
-        return self._robot.flags[integer(n, 0, 31)]
+    def set_flag(n: Value, b: Value) -> None:
+        robot.flags[integer(n, 0, 31)] = boolean(b)
 
-    def set_flag(self, n: Value, b: Value) -> None:
-        self._robot.flags[integer(n, 0, 31)] = _boolean(b)
+    return {
+        'read_input_integer_register': lambda address: robot.input_ints[integer(address, 0, 47)],
+        'read_input_float_register': lambda address: robot.input_floats[integer(address, 0, 47)],
+        'read_input_boolean_register': lambda address: robot.input_bits[integer(address, 0, 127)],
+        'read_output_integer_register': lambda address: robot.output_ints[integer(address, 0, 47)],
+        'read_output_float_register': lambda address: robot.output_floats[integer(address, 0, 47)],
+        'read_output_boolean_register': (
+            lambda address: robot.output_bits[integer(address, 0, 127)]
+        ),
+        'write_output_integer_register': write_int,
+        'write_output_float_register': write_float,
+        'write_output_boolean_register': write_bit,
+        'get_flag': lambda n: robot.flags[integer(n, 0, 31)],
+        'set_flag': set_flag,
+    }
+
+
+def pins(robot: Robot) -> BuiltIns:
+    """Return the built-ins for a robot's pins, registers and flags."""
+    found = _analog(robot) | _registers(robot)
+    for group in _GROUPS:
+        found |= _digital(robot, group)
+    return found

@@ -1,25 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A URScript program: compiled once, then run a cycle at a time."""
 
-import inspect
 import re
-from collections.abc import Callable
-from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from ur5_pick_place.sim.controller.script import maths, values
+from ur5_pick_place.sim.controller.script import values
 from ur5_pick_place.sim.controller.script.arm import Arm
-from ur5_pick_place.sim.controller.script.expressions import Check
 from ur5_pick_place.sim.controller.script.force import Force
-from ur5_pick_place.sim.controller.script.io import Io
+from ur5_pick_place.sim.controller.script.io import pins
 from ur5_pick_place.sim.controller.script.lexer import ScriptError
+from ur5_pick_place.sim.controller.script.maths import MATHS
 from ur5_pick_place.sim.controller.script.motion import Motion
 from ur5_pick_place.sim.controller.script.parser import Parser
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.scheduler import Halt, Scheduler, Steps, Wait
-from ur5_pick_place.sim.controller.script.sockets import Sockets
-from ur5_pick_place.sim.controller.script.state import State
+from ur5_pick_place.sim.controller.script.scheduler import Halt, Scheduler
+from ur5_pick_place.sim.controller.script.sockets import Connections, Sockets
+from ur5_pick_place.sim.controller.script.state import Inverse, readings
 from ur5_pick_place.sim.controller.script.system import System
 from ur5_pick_place.sim.controller.script.values import ScriptFault
 
@@ -41,25 +38,25 @@ class Program:
     """
 
     def __init__(self, text: str, robot: Robot, allow_hosts: bool = False) -> None:
-        self._parser = Parser(text, _checks())
+        self._robot = robot
+        self._threads = threads = Scheduler(robot)
+        self._arm = arm = Arm(robot, threads)
+        self._opened = opened = Connections()
+        builtins = MATHS | readings(robot, arm) | pins(robot)
+        for group in (Inverse(robot, threads), Sockets(threads, opened, allow_hosts),
+                      System(robot, threads), Motion(robot, arm, threads), Force(robot, arm),
+                      ):  # fmt: skip
+            builtins |= {name: getattr(group, name) for name in dir(group) if name[0] != '_'}
+        self._parser = Parser(text, builtins)
         code = _compile(self._parser)
         self.name, self.is_secondary = self._parser.name, self._parser.is_secondary
         self.is_over = False
-        self._robot = robot
-        self._threads = Scheduler(robot)
-        self._arm = Arm(robot, self._threads)
-        self._sockets = Sockets(self._threads, allow_hosts)
-        state = State(robot, self._arm, self._threads)
-        groups = (state, Io(robot), self._sockets, System(robot, self._threads),
-                  Motion(robot, self._arm, self._threads), Force(robot, self._arm))  # fmt: skip
         names: dict[str, Any] = {'__builtins__': {}, 'UNSET': object()}
-        names |= _HELPERS | self._threads.helpers
-        names |= {f'b_{name}': function for name, function in _public(maths).items()}
-        for group in groups:
-            names |= {f'b_{name}': getattr(group, name) for name in _public(type(group))}
+        names |= _HELPERS | threads.helpers
+        names |= {f'b_{name}': function for name, function in builtins.items()}
         exec(code, names)  # only what `Parser` has made: prefixed names, constants
         self._main = names['f0_main']()
-        self._threads.start(self._main)
+        threads.start(self._main)
 
     @property
     def line(self) -> int:
@@ -100,7 +97,7 @@ class Program:
         """End the program: its threads, its sockets."""
         self.is_over = True
         self._threads.close()
-        self._sockets.close()
+        self._opened.close()
 
     def _place(self, error: Exception) -> tuple[int, int]:
         """Return line and column of the innermost statement that raised."""
@@ -120,19 +117,6 @@ def _compile(parser: Parser) -> CodeType:
         raise ScriptError(1, 1, f'compile_error_too_complex: {error}') from None
 
 
-def _public(owner: object) -> dict[str, Callable[..., Any]]:
-    """Return what a module or class offers to programs: its functions without an underscore."""
-    return {
-        name: found
-        for name, found in vars(owner).items()
-        if inspect.isfunction(found) and name[0] != '_' and found.__module__ == _module(owner)
-    }
-
-
-def _module(owner: object) -> str:
-    return str(getattr(owner, '__module__', getattr(owner, '__name__', '')))
-
-
 def _text_of(error: Exception) -> str:
     """Return what a robot would report, without names of generated code."""
     if isinstance(error, ScriptFault):
@@ -143,22 +127,3 @@ def _text_of(error: Exception) -> str:
         return 'out of memory'
     kind = 'type error' if isinstance(error, TypeError) else 'error'
     return f'{kind}: {re.sub(r"[vfbh][0-9]*_(?=[A-Za-z])", "", str(error))}'
-
-
-@lru_cache(maxsize=1)
-def _checks() -> dict[str, Check]:
-    found = {name: _check(function, 0) for name, function in _public(maths).items()}
-    for group in (State, Io, Sockets, System, Motion, Force):
-        found |= {name: _check(function, 1) for name, function in _public(group).items()}
-    return found
-
-
-def _check(function: Callable[..., Any], bound: int) -> Check:
-    takes_time = function.__annotations__.get('return') in (Steps, Wait)
-    signature = inspect.signature(function)
-
-    def check(count: int, names: list[str]) -> bool:
-        signature.bind(*[None] * (count + bound), **dict.fromkeys(names))
-        return takes_time
-
-    return check

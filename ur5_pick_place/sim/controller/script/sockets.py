@@ -36,7 +36,7 @@ _FLOATS = re.compile(rb'\(([^()]{0,4096})\)')
 _NAME = 'socket_0'
 
 
-class _Connection:
+class Connection:
     """A connected socket; `buffer`: received, not yet read."""
 
     def __init__(self, link: socket.socket) -> None:
@@ -63,29 +63,31 @@ class _Connection:
         return taken
 
 
-class Sockets:
-    """The sockets of a program, by name; `allow_hosts`: hosts other than this one too."""
+class Connections(dict[str, Connection]):
+    """The open sockets of a program, by name."""
 
-    def __init__(self, threads: Scheduler, allow_hosts: bool) -> None:
-        self._threads = threads
-        self._allow_hosts = allow_hosts
-        self._open: dict[str, _Connection] = {}
+    def drop(self, name: str) -> None:
+        """Close a socket, if there is one of this name."""
+        if (connection := self.pop(name, None)) is not None:
+            connection.link.close()
 
     def close(self) -> None:
         """Close all."""
-        for name in list(self._open):
-            self._drop(name)
+        for name in list(self):
+            self.drop(name)
 
-    def _drop(self, name: str) -> None:
-        connection = self._open.pop(name, None)
-        if connection is not None:
-            connection.link.close()
+
+class Sockets:
+    """What a program does with its sockets; `allow_hosts`: also to hosts other than this one."""
+
+    def __init__(self, threads: Scheduler, opened: Connections, allow_hosts: bool) -> None:
+        self._threads, self._open, self._allow_hosts = threads, opened, allow_hosts
 
     # opening and closing
 
     def socket_open(self, address: Value, port: Value, socket_name: Value = _NAME) -> Steps:
         name, host = text(socket_name), self._host(text(address))
-        self._drop(name)
+        self._open.drop(name)
         if len(self._open) >= _MOST_SOCKETS:
             raise ScriptFault(f'too many sockets: at most {_MOST_SOCKETS}')
         link = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -105,8 +107,8 @@ class Sockets:
         except BaseException:  # the program ends
             link.close()
             raise
-        self._drop(name)
-        self._open[name] = _Connection(link)
+        self._open.drop(name)
+        self._open[name] = Connection(link)
         return True
 
     def _host(self, address: str) -> str:
@@ -120,7 +122,7 @@ class Sockets:
         return host
 
     def socket_close(self, socket_name: Value = _NAME) -> None:
-        self._drop(text(socket_name))
+        self._open.drop(text(socket_name))
 
     # sending
 
@@ -156,7 +158,7 @@ class Sockets:
     # receiving
 
     def _read(
-        self, socket_name: Value, timeout: Value, find: Callable[[_Connection], Value]
+        self, socket_name: Value, timeout: Value, find: Callable[[Connection], Value]
     ) -> Steps:
         """
         Return what `find` makes of the received bytes, or None.
@@ -184,7 +186,7 @@ class Sockets:
     ) -> Steps:
         count = integer(number, 0, _MOST_NUMBERS)
 
-        def find(connection: _Connection) -> Value:
+        def find(connection: Connection) -> Value:
             if len(connection.buffer) < 4 * count:
                 return None
             return List((count, *struct.unpack(f'>{count}i', connection.take(4 * count))))
@@ -197,7 +199,7 @@ class Sockets:
     ) -> Steps:
         count = integer(number, 0, _MOST_NUMBERS)
 
-        def find(connection: _Connection) -> Value:
+        def find(connection: Connection) -> Value:
             if len(connection.buffer) < count:
                 return None
             return List((count, *connection.take(count)))
@@ -211,7 +213,7 @@ class Sockets:
         count = integer(number, 0, _MOST_NUMBERS)
         failed = List((0, *[float('nan')] * count))
 
-        def find(connection: _Connection) -> Value:
+        def find(connection: Connection) -> Value:
             match = _FLOATS.search(connection.buffer)
             if match is None:
                 return failed if len(connection.buffer) >= _MOST_BUFFERED else None
@@ -238,7 +240,7 @@ class Sockets:
             head, tail = (part.replace('\\n', '\n').replace('\\r', '\r') for part in (head, tail))
         start, stop = head.encode(), tail.encode()
 
-        def find(connection: _Connection) -> Value:
+        def find(connection: Connection) -> Value:
             begin = connection.buffer.find(start)
             if begin < 0 or not connection.buffer:
                 return None
@@ -256,7 +258,7 @@ class Sockets:
     def socket_read_line(
         self, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
     ) -> Steps:
-        def find(connection: _Connection) -> Value:
+        def find(connection: Connection) -> Value:
             end = connection.buffer.find(b'\n', 0, LONGEST_TEXT)
             if end < 0 and len(connection.buffer) < LONGEST_TEXT:
                 return None

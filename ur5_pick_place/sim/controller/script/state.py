@@ -8,7 +8,7 @@ from ur5_pick_place.sim.controller.script.arm import Arm
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Steps
 from ur5_pick_place.sim.controller.script.values import (
-    List,
+    BuiltIns,
     Pose,
     ScriptFault,
     Value,
@@ -22,6 +22,7 @@ from ur5_pick_place.sim.controller.script.values import (
 
 _STEADY = 0.01  # [rad/s]
 _INVERSE_COST = 50  # loops that a solution takes as long as
+_FINE = 1e-10  # [m, rad]
 
 
 def tcp_jacobian(robot: Robot, q: Array) -> Array:
@@ -31,144 +32,82 @@ def tcp_jacobian(robot: Robot, q: Array) -> Array:
     return J
 
 
-class State:
-    """Measured, commanded and computed state of the arm."""
+def readings(robot: Robot, arm: Arm) -> BuiltIns:
+    """Return what only reads."""
+    return {
+        'get_steptime': lambda: robot.step_time,
+        'get_actual_joint_positions': lambda: list_of(robot.q),
+        'get_joint_positions': lambda: list_of(arm.q),
+        'get_actual_joint_positions_history': lambda steps=0: list_of(
+            robot.history(integer(steps, 0))
+        ),
+        'get_actual_joint_speeds': lambda: list_of(robot.qd),
+        'get_joint_speeds': lambda: list_of(robot.qd),
+        'get_target_joint_positions': lambda: list_of(robot.target_q),
+        'get_target_joint_speeds': lambda: list_of(robot.target_qd),
+        'get_joint_torques': lambda: list_of(robot.torque),
+        'get_joint_temp': lambda j: float(robot.temperature[integer(j, 0, 5)]),
+        'is_steady': lambda: bool(np.abs(robot.qd).max() < _STEADY),
+        'get_actual_tcp_pose': lambda: pose(robot.forward(robot.q) @ robot.tcp),
+        'get_target_tcp_pose': lambda: pose(robot.forward(robot.target_q) @ robot.tcp),
+        'get_actual_tool_flange_pose': lambda: pose(robot.forward(robot.q)),
+        'get_actual_tcp_speed': lambda: list_of(tcp_jacobian(robot, robot.q) @ robot.qd),
+        'get_target_tcp_speed': lambda: list_of(
+            tcp_jacobian(robot, robot.target_q) @ robot.target_qd
+        ),
+        'get_target_waypoint': lambda: pose(robot.forward(arm.waypoint) @ robot.tcp),
+        'get_tcp_offset': lambda: pose(robot.tcp),
+        'get_forward_kin': lambda q=None, tcp=None: pose(
+            robot.forward(robot.q if q is None else vector(q))
+            @ (robot.tcp if tcp is None else transform(tcp))
+        ),
+        'get_jacobian': lambda q=None: list_of(
+            tcp_jacobian(robot, robot.q if q is None else vector(q))
+        ),
+        'get_tcp_force': lambda: list_of(robot.wrench),
+        'force': lambda: float(np.linalg.norm(robot.wrench[:3])),
+        'get_target_payload': lambda: float(robot.payload),
+        'get_target_payload_cog': lambda: list_of(robot.payload_cog),
+        'get_target_payload_inertia': lambda: list_of(robot.payload_inertia),
+        'get_controller_temp': lambda: 25.0,
+        'get_tool_current': lambda: 0.0,
+        'get_tool_accelerometer_reading': lambda: list_of(
+            robot.forward(robot.q)[:3, :3].T @ robot.gravity
+        ),
+    }
 
-    def __init__(self, robot: Robot, arm: Arm, threads: Scheduler) -> None:
-        self._robot, self._arm, self._threads = robot, arm, threads
 
-    def get_steptime(self) -> float:
-        return self._robot.step_time
+class Inverse:
+    """Inverse kinematics, which take as long as many loops."""
 
-    # joints
-
-    def get_actual_joint_positions(self) -> List:
-        return list_of(self._robot.q)
-
-    def get_joint_positions(self) -> List:
-        return list_of(self._robot.q)
-
-    def get_actual_joint_positions_history(self, steps: Value = 0) -> List:
-        return list_of(self._robot.history(integer(steps, 0)))
-
-    def get_actual_joint_speeds(self) -> List:
-        return list_of(self._robot.qd)
-
-    def get_joint_speeds(self) -> List:
-        return list_of(self._robot.qd)
-
-    def get_target_joint_positions(self) -> List:
-        return list_of(self._robot.target_q)
-
-    def get_target_joint_speeds(self) -> List:
-        return list_of(self._robot.target_qd)
-
-    def get_joint_torques(self) -> List:
-        return list_of(self._robot.torque)
-
-    def get_joint_temp(self, j: Value) -> float:
-        return float(self._robot.temperature[integer(j, 0, 5)])
-
-    def is_steady(self) -> bool:
-        return bool(np.abs(self._robot.qd).max() < _STEADY)
-
-    def is_within_safety_limits(self, pose: Value, qnear: Value = None) -> Steps:
-        q: Array | None
-        if isinstance(pose, Pose):
-            q = yield from self._solve(pose, qnear)
-        else:
-            q = vector(pose)
-        robot = self._robot
-        return q is not None and bool(np.all((q >= robot.q_min) & (q <= robot.q_max)))
-
-    # poses
-
-    def get_actual_tcp_pose(self) -> Pose:
-        return pose(self._robot.forward(self._robot.q) @ self._robot.tcp)
-
-    def get_target_tcp_pose(self) -> Pose:
-        return pose(self._robot.forward(self._robot.target_q) @ self._robot.tcp)
-
-    def get_actual_tool_flange_pose(self) -> Pose:
-        return pose(self._robot.forward(self._robot.q))
-
-    def get_actual_tcp_speed(self) -> List:
-        return list_of(tcp_jacobian(self._robot, self._robot.q) @ self._robot.qd)
-
-    def get_target_tcp_speed(self) -> List:
-        return list_of(
-            tcp_jacobian(self._robot, self._robot.target_q) @ self._robot.target_qd
-        )
-
-    def get_target_waypoint(self) -> Pose:
-        return pose(self._robot.forward(self._arm.waypoint) @ self._robot.tcp)
-
-    def get_tcp_offset(self) -> Pose:
-        return pose(self._robot.tcp)
-
-    def get_forward_kin(self, q: Value = None, tcp: Value = None) -> Pose:
-        joints = self._robot.q if q is None else vector(q)
-        offset = self._robot.tcp if tcp is None else transform(tcp)
-        return pose(self._robot.forward(joints) @ offset)
+    def __init__(self, robot: Robot, threads: Scheduler) -> None:
+        self._robot, self._threads = robot, threads
 
     def get_inverse_kin(
-        self,
-        x: Value,
-        qnear: Value = None,
-        maxPositionError: Value = 1e-10,
-        maxOrientationError: Value = 1e-10,
-        tcp: Value = None,
-    ) -> Steps:
+        self, x: Value, qnear: Value = None, maxPositionError: Value = _FINE,
+        maxOrientationError: Value = _FINE, tcp: Value = None,
+    ) -> Steps:  # fmt: skip
         q = yield from self._solve(x, qnear, tcp)
         if q is None:
             raise ScriptFault(f'get_inverse_kin: no solution for {to_str(x)}')
         return list_of(q)
 
     def get_inverse_kin_has_solution(
-        self,
-        pose: Value,
-        qnear: Value = None,
-        maxPositionError: Value = 1e-10,
-        maxOrientationError: Value = 1e-10,
-        tcp: Value = None,
-    ) -> Steps:
-        q = yield from self._solve(pose, qnear, tcp)
-        return q is not None
+        self, pose: Value, qnear: Value = None, maxPositionError: Value = _FINE,
+        maxOrientationError: Value = _FINE, tcp: Value = None,
+    ) -> Steps:  # fmt: skip
+        return (yield from self._solve(pose, qnear, tcp)) is not None
 
-    def _solve(self, x: Value, qnear: Value, tcp: Value = None) -> Steps:
+    def is_within_safety_limits(self, pose: Value, qnear: Value = None) -> Steps:
+        is_pose = isinstance(pose, Pose)
+        q = (yield from self._solve(pose, qnear, None)) if is_pose else vector(pose)
+        low, high = self._robot.q_min, self._robot.q_max
+        return q is not None and bool(np.all((q >= low) & (q <= high)))
+
+    def _solve(self, x: Value, qnear: Value, tcp: Value) -> Steps:
         near = self._robot.target_q if qnear is None else vector(qnear)
         offset = self._robot.tcp if tcp is None else transform(tcp)
         T = transform(x) @ inverse_transform(offset)
         if self._threads.charge(_INVERSE_COST):
             yield
         return self._robot.inverse(T, near)
-
-    # forces and the rest
-
-    def get_tcp_force(self) -> List:
-        return list_of(self._robot.wrench)
-
-    def force(self) -> float:
-        return float(np.linalg.norm(self._robot.wrench[:3]))
-
-    def torque(self) -> float:
-        return float(np.linalg.norm(self._robot.wrench[3:]))
-
-    def get_target_payload(self) -> float:
-        return float(self._robot.payload)
-
-    def get_target_payload_cog(self) -> List:
-        return list_of(self._robot.payload_cog)
-
-    def get_target_payload_inertia(self) -> List:
-        return list_of(self._robot.payload_inertia)
-
-    def get_controller_temp(self) -> float:
-        return 25.0
-
-    def get_tool_current(self) -> float:
-        return 0.0
-
-    def get_tool_accelerometer_reading(self) -> List:
-        R = self._robot.forward(self._robot.q)[:3, :3]
-        return list_of(R.T @ self._robot.gravity)

@@ -27,6 +27,10 @@ Value: TypeAlias = Any
 """A number, a boolean, a string, `List`, `Pose`, `Struct`; None of a call that returns nothing."""
 
 
+BuiltIns: TypeAlias = dict[str, Callable[..., Value]]
+"""Built-in functions by name; one that returns a generator may take time."""
+
+
 class ScriptFault(Exception):
     """A run-time exception; its text is that of the robot's report."""
 
