@@ -32,7 +32,7 @@ class CellPort:
         self.commands: dict[str, tuple[str, Callable[..., Any]]] = {
             'state': ('', self._state),
             'protective_stop': ('', controller.protective_stop),
-            'unlock': ('', controller.unlock_at_once),
+            'unlock': ('', controller.unlock_soon),
             'emergency_stop': ('', controller.press_emergency_stop),
             'release_emergency_stop': ('', robot.release_emergency_stop),
             'open_safeguard': ('', robot.open_safeguard),

@@ -7,6 +7,7 @@ interface is to send.
 
 """
 
+import math
 from collections import deque
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -42,6 +43,7 @@ _BOOT_CLOCK = 60.0  # [s] at the start: clients distrust a younger clock
 _RAMP_TIME = 0.2  # [s] to pause or resume
 _BRAKING = 8.0  # [rad/s2] of the joint that brakes hardest, without a program
 _RETURN_SPEED = 0.3  # [rad/s] back to where a stopped program goes on
+_UNLOCK_TIME = 0.1  # [s] that the controller takes
 _REDUCED = 0.5  # of the speed, in reduced mode
 _TOOL_VOLTAGE = 24  # [V] of the installation
 _MOST_WAITING = 8  # programs to compile
@@ -108,6 +110,7 @@ class Controller(Registers):
         self._wrench_zero, self._has_external_wrench = np.zeros(6), False
         self.external_force_torque = np.zeros(6)
         self._safety = self.safety
+        self._unlock_due = math.inf
         if is_cold:
             self.robot.power_off()
         else:
@@ -359,9 +362,9 @@ class Controller(Registers):
         self.stop()
         return self.robot.power_off()
 
-    def unlock_at_once(self) -> bool:
+    def unlock_soon(self) -> bool:
         """End a protective stop without the wait of 5 s that a pendant insists on."""
-        self.robot.stops.discard(SafetyMode.PROTECTIVE_STOP)
+        self._unlock_due = self.time + _UNLOCK_TIME
         return True
 
     def restart_safety(self) -> bool:
@@ -381,6 +384,9 @@ class Controller(Registers):
         """Run one cycle."""
         self.cycles += 1
         self.robot.advance(self.time + self.step_time)
+        if self.time >= self._unlock_due:
+            self._unlock_due = math.inf
+            self.robot.stops.discard(SafetyMode.PROTECTIVE_STOP)
         self._start_compiled()
         self._commanded = None
         self._watch_inputs()

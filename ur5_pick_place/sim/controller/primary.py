@@ -29,6 +29,7 @@ class PrimaryServer:
 
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
+        self._safety = controller.safety
         self._every = round(_PERIOD / controller.step_time)
         self._fixed = _kinematics(controller) , _configuration(controller)
         self._primary = [
@@ -42,15 +43,16 @@ class PrimaryServer:
         self.ports = [*self._primary, *self._secondary]
 
     def publish(self, sample: Sample) -> None:
-        """Send the messages of a cycle, and the state when it is due."""
-        outbox = self._controller.outbox
+        """Send the state when it is due or another safety mode is entered, and the messages."""
+        outbox, safety = self._controller.outbox, self._controller.safety
+        if self._controller.cycles % self._every == 0 or safety is not self._safety:
+            self._safety = safety
+            self._send_state(sample)
         while outbox:
             message = outbox.popleft()
             for port in self._primary:
                 for client in port.clients:
                     client.send(message, is_stream=True)
-        if self._controller.cycles % self._every == 0:
-            self._send_state(sample)
 
     def _send_state(self, sample: Sample) -> None:
         clients = [client for port in self.ports for client in port.clients]

@@ -3,6 +3,9 @@
 
 import struct
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from ur5_pick_place.sim.controller.network import Client, Port
 from ur5_pick_place.sim.controller.primary import swallow
@@ -10,7 +13,6 @@ from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
 from ur5_pick_place.sim.controller.script_port import MOST_TEXT
 
 REAL_TIME, REAL_TIME_READ_ONLY = 30003, 30013
-_CB3_LENGTH, _LENGTH = 139, 152  # numbers in a packet
 
 
 class RealTimeServer:
@@ -43,17 +45,17 @@ def real_time_packet(s: Sample) -> bytes:
     c = s.c
     zeros = [0.0] * 6
     volts = JOINT_VOLTAGE if s.is_powered else 0.0
-    numbers = [
-        c.time, *c.target_q, *c.target_qd, *c.target_qdd, *s.c.current, *s.c.torque,
-        *c.q, *c.qd, *s.c.current, *s.c.current,
-        *s.pose, *s.speed, *s.c.wrench, *s.target_pose, *s.target_speed,
-        c.digital_inputs, *c.temperature, 1e3 * c.step_time, 0.0,
-        int(c.robot.mode), *s.joint_modes, int(c.safety), *zeros,
-        *s.gravity_in_tool, *zeros, c.speed_scaling, 0.0, 0.0, 0.0,
-        MAINS, MAINS if s.is_powered else 0.0, s.robot_current, *[volts] * 6,
-        c.digital_outputs, c.runtime_state, *s.elbow, 0.0, 0.0, 0.0, int(c.safety),
+    parts: list[Any] = [
+        c.time, c.target_q, c.target_qd, c.target_qdd, c.current, c.torque,
+        c.q, c.qd, c.current, c.current,
+        s.pose, s.speed, c.wrench, s.target_pose, s.target_speed,
+        c.digital_inputs, c.temperature, 1e3 * c.step_time, 0.0,
+        int(c.robot.mode), s.joint_modes, int(c.safety), zeros,
+        s.gravity_in_tool, zeros, c.speed_scaling, 0.0, 0.0, 0.0,
+        MAINS, MAINS if s.is_powered else 0.0, s.robot_current, [volts] * 6,
+        c.digital_outputs, c.runtime_state, s.elbow, zeros[:3], int(c.safety),
     ]  # fmt: skip
     if not c.personality.is_cb3:
-        numbers += [0.0, 0.0, 0.0, c.payload, *c.payload_cog, *c.payload_inertia]
-    assert len(numbers) == (_CB3_LENGTH if c.personality.is_cb3 else _LENGTH)
-    return struct.pack(f'>i{len(numbers)}d', 8 * len(numbers) + 4, *numbers)
+        parts += [zeros[:3], c.payload, c.payload_cog, c.payload_inertia]
+    numbers = np.hstack(parts).astype('>f8').tobytes()
+    return struct.pack('>i', len(numbers) + 4) + numbers

@@ -49,8 +49,9 @@ class Sample:
         if not qd.any():
             return np.zeros(6)
         twist = self.c.jacobian(q) @ qd
-        lever = self.c.forward(q)[:3, :3] @ self.c.tcp[:3, 3]
-        twist[:3] += np.cross(twist[3:], lever)
+        if self.c.tcp[:3, 3].any():
+            lever = self.c.forward(q)[:3, :3] @ self.c.tcp[:3, 3]
+            twist[:3] += np.cross(twist[3:], lever)
         return twist
 
     @cached_property

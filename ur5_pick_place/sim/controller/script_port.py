@@ -46,7 +46,7 @@ def execute(controller: Controller, text: str) -> None:
         'power off': controller.power_off,
         'set robotmode run': controller.release_brakes,
         # The wait of 5 s is PolyScope's, not the controller's.
-        'set unlock protective stop': controller.unlock_at_once,
+        'set unlock protective stop': controller.unlock_soon,
         'stop program': controller.stop,
         'set sim': bool,
         'set real': bool,
