@@ -9,8 +9,6 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 from script_robot import ScriptRobot
 
-from ur5_pick_place.sim.controller.script.program import Program
-
 STEPS = (0.008, 0.002)
 START = np.array([0.2, -1.4, 1.5, -1.6, -1.5, 0.3])
 
@@ -217,26 +215,6 @@ def test_a_tool_path_out_of_reach_is_a_protective_stop_and_is_tried_again():
     kinds = [event[0] for event in robot.events]
     assert kinds[:3] == ['error', 'protective_stop', 'error'] and robot.events[0][3] == 2
     assert robot.commands == 0
-
-
-@pytest.mark.parametrize('kind', ['movej', 'movel'])
-def test_a_move_goes_on_from_where_a_protective_stop_has_put_the_arm(kind):
-    robot = ScriptRobot()
-    robot.q = robot.target_q = START.copy()
-    goal = START + [0.4, 0, 0, 0, 0, 0]
-    program = Program(f'{kind}({goal.tolist()}, a=1.0, v=0.3)\n', robot)
-    for _ in range(80):
-        robot.cycle(program)
-    stopped = robot.q + 0.02 * robot.qd
-    robot.q, robot.target_q = stopped, stopped
-    robot.qd = robot.target_qd = np.zeros(6)
-    robot.targets.clear()
-    while not program.is_over:
-        robot.cycle(program)
-    q = np.array([stopped] + [target for target, _ in robot.targets])
-    assert q[-1] == pytest.approx(goal, abs=1e-6)
-    assert np.abs(np.diff(q, axis=0)).max() <= 0.3 / 0.3 * 0.008 * 1.01
-    assert np.abs(q[1] - q[0]).max() < 1e-3
 
 
 def test_kinematics_come_with_the_tool():

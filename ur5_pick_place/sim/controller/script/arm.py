@@ -17,7 +17,6 @@ from ur5_pick_place.sim.controller.script.values import ScriptFault
 
 IDLE_BRAKE = 10.0
 """[rad/s2] with which an arm stops that a thread has left in motion."""
-_DISPLACED = 1e-6  # [rad]
 
 
 @dataclass
@@ -34,8 +33,7 @@ class Arm:
 
     Laws may be followed for parts of a cycle; the setpoint at its end is commanded once.
     `waypoint` (6,) [rad]: the end of the last move. `compliance`: of force mode, the speeds
-    (6,) [rad/s] that the commanded joints (6,) get beside those of the laws. `displacements`: how
-    often something else, such as a protective stop, has moved the arm on.
+    (6,) [rad/s] that the commanded joints (6,) get beside those of the laws.
 
     """
 
@@ -47,26 +45,19 @@ class Arm:
         self._is_moving = self._keeps_speed = False
         self._tails: list[_Tail] = []
         self._offset = np.zeros(6)
-        self._commanded: Array | None = None
-        self.displacements = 0
         self.compliance: Callable[[Array], Array] | None = None
         self.q = self.waypoint = robot.target_q.copy()
         self.qd = np.zeros(6)
 
     def begin(self) -> None:
-        """Begin a cycle; an arm at rest, or stopped by the controller, is where that holds it."""
+        """Begin a cycle; an arm that no program moves is where the controller has it."""
         self._mover, self._moved = None, 0.0
-        robot, last = self._robot, self._commanded
-        if last is not None and np.abs(robot.target_q - last).max() > _DISPLACED:
-            self.displacements += 1
-            self.drop_tails()
-            self._is_moving = False
         if not self._is_moving:
+            robot = self._robot
             self.q, self.qd = robot.target_q - self._offset, robot.target_qd.copy()
 
     def end(self) -> None:
         """End a cycle; in the time that no thread used, the arm keeps its speed or stops."""
-        self._commanded = None
         if not self._is_moving and self.compliance is None:
             return
         dt = self._robot.step_time * self._robot.time_scale
@@ -77,8 +68,7 @@ class Arm:
         if self.compliance is not None:
             extra = self.compliance(self.q + self._offset)
             self._offset, speed = self._offset + extra * dt, speed + extra
-        self._commanded = self.q + self._offset
-        self._robot.command(self._commanded, speed * self._robot.time_scale)
+        self._robot.command(self.q + self._offset, speed * self._robot.time_scale)
 
     def _idle(self, dt: float) -> None:
         if self._tails:

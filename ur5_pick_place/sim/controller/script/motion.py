@@ -17,7 +17,7 @@ from ur5_pick_place.sim.controller.script.paths import (
     line,
 )
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Steps, Wait
+from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Wait
 from ur5_pick_place.sim.controller.script.state import tcp_jacobian
 from ur5_pick_place.sim.controller.script.values import (
     Pose,
@@ -114,12 +114,9 @@ class Motion:
     ) -> Wait:
         rate, speed, duration = _positive(a, 'a'), _positive(v, 'v'), number(t)
         radius, end = number(r), self._joint_goal(q)
-        while True:
-            yield from self._halt_before(rate)
-            start = self._arm.base
-            move = JointMove(self._robot, start, end, rate, speed, duration)
-            if (yield from self._run(move, radius)):
-                return
+        yield from self._halt_before(rate)
+        start = self._arm.base
+        yield from self._run(JointMove(self._robot, start, end, rate, speed, duration), radius)
 
     def movel(
         self, pose: Value, a: Value = 1.2, v: Value = 0.25, t: Value = 0.0, r: Value = 0.0
@@ -175,8 +172,8 @@ class Motion:
             path, length = path_from(self._robot.forward(start) @ self._robot.tcp)
             try:
                 move = ToolMove(self._robot, start, path, length, rate, speed, duration)
-                if (yield from self._run(move, radius)):
-                    return
+                yield from self._run(move, radius)
+                return
             except OutOfReach as error:  # a person may move the arm and let it go on
                 self._robot.error(_SINGULARITY, 0, 2, str(error))
                 self._robot.protective_stop()
@@ -188,17 +185,12 @@ class Motion:
         if self._arm.is_adrift:
             yield from self.stopj(rate)
 
-    def _run(self, move: Move, radius: float) -> Steps:
-        """
-        Run a move to its end, or to where the next may begin, `radius` [m] before it.
-
-        Returns false if something else has moved the arm: the move must be made anew, from there.
-
-        """
+    def _run(self, move: Move, radius: float) -> Wait:
+        """Run a move to its end, or to where the next may begin, `radius` [m] before it."""
         arm = self._arm
         arm.waypoint = move.end
         end = self._blend_time(move, radius) if radius > 0.0 else move.duration
-        done, displacements = 0.0, arm.displacements
+        done = 0.0
 
         def law(dt: float) -> None:
             nonlocal done
@@ -206,13 +198,9 @@ class Motion:
             last = move.duration if done > move.duration - 1e-9 else done
             arm.place(*move.at(last), dt)
 
-        for _ in self._follow(law, max(end, self._robot.step_time)):
-            yield
-            if arm.displacements != displacements:
-                return False
+        yield from self._follow(law, max(end, self._robot.step_time))
         if end < move.duration:
             arm.add_tail(move, done)
-        return True
 
     def _blend_time(self, move: Move, radius: float) -> float:
         """Return when the TCP comes within `radius` of the end, at the earliest half-way."""

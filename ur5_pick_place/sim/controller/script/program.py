@@ -89,7 +89,8 @@ class Program:
         except Exception as error:
             goes_on = False
             self._robot.exception(*self._place(error), _text_of(error))
-        self._arm.end()
+        if not self.is_secondary:
+            self._arm.end()
         if not goes_on:
             self.kill()
 

@@ -7,12 +7,12 @@ the time scale.
 
 """
 
+import errno
 import ipaddress
 import re
 import socket
 import struct
 from collections.abc import Callable
-from contextlib import suppress
 
 from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Steps, Wait
 from ur5_pick_place.sim.controller.script.values import (
@@ -184,27 +184,23 @@ class Sockets:
     def socket_read_binary_integer(
         self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
     ) -> Steps:
-        count = integer(number, 0, _MOST_NUMBERS)
-
-        def find(connection: Connection) -> Value:
-            if len(connection.buffer) < 4 * count:
-                return None
-            return List((count, *struct.unpack(f'>{count}i', connection.take(4 * count))))
-
-        found = yield from self._read(socket_name, timeout, find)
-        return List((0, *[-1] * count)) if found is None else found
+        return (yield from self._read_numbers(number, 'i', socket_name, timeout))
 
     def socket_read_byte_list(
         self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
     ) -> Steps:
+        return (yield from self._read_numbers(number, 'B', socket_name, timeout))
+
+    def _read_numbers(self, number: Value, kind: str, name: Value, timeout: Value) -> Steps:
         count = integer(number, 0, _MOST_NUMBERS)
+        layout = struct.Struct(f'>{count}{kind}')
 
         def find(connection: Connection) -> Value:
-            if len(connection.buffer) < count:
+            if len(connection.buffer) < layout.size:
                 return None
-            return List((count, *connection.take(count)))
+            return List((count, *layout.unpack(connection.take(layout.size))))
 
-        found = yield from self._read(socket_name, timeout, find)
+        found = yield from self._read(name, timeout, find)
         return List((0, *[-1] * count)) if found is None else found
 
     def socket_read_ascii_float(
@@ -228,13 +224,9 @@ class Sockets:
         return failed if found is None else found
 
     def socket_read_string(
-        self,
-        socket_name: Value = _NAME,
-        prefix: Value = '',
-        suffix: Value = '',
-        interpret_escape: Value = False,
-        timeout: Value = _DEFAULT_WAIT,
-    ) -> Steps:
+        self, socket_name: Value = _NAME, prefix: Value = '', suffix: Value = '',
+        interpret_escape: Value = False, timeout: Value = _DEFAULT_WAIT,
+    ) -> Steps:  # fmt: skip
         head, tail = text(prefix), text(suffix)
         if interpret_escape:
             head, tail = (part.replace('\\n', '\n').replace('\\r', '\r') for part in (head, tail))
@@ -278,16 +270,7 @@ class Sockets:
 
 def _is_connected(link: socket.socket, target: tuple[str, int]) -> bool:
     """Return whether a non-blocking connection has been made; raises `OSError` if it fails."""
-    try:
-        link.getpeername()
-    except OSError:
-        error = link.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if error:
-            raise OSError(error, 'not connected') from None
-        with suppress(BlockingIOError):
-            link.connect(target)
-        try:
-            link.getpeername()
-        except OSError:
-            return False
-    return True
+    code = link.connect_ex(target)
+    if code not in (0, errno.EISCONN, errno.EINPROGRESS, errno.EALREADY):
+        raise OSError(code, 'not connected')
+    return code in (0, errno.EISCONN)

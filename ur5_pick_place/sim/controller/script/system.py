@@ -56,15 +56,6 @@ class System:
 
     # load and tool
 
-    def set_payload(self, m: Value, cog: Value = None) -> None:
-        self.set_target_payload(m, cog)
-
-    def set_payload_mass(self, m: Value) -> None:
-        self.set_target_payload(m)
-
-    def set_payload_cog(self, CoG: Value) -> None:
-        self._robot.payload_cog = vector(CoG, 3)
-
     def set_target_payload(
         self, m: Value, cog: Value = None, inertia: Value = None, transition_time: Value = 0.0
     ) -> None:
@@ -76,6 +67,11 @@ class System:
             self._robot.payload_cog = vector(cog, 3)
         if inertia is not None:
             self._robot.payload_inertia = vector(inertia)
+
+    set_payload = set_payload_mass = set_target_payload
+
+    def set_payload_cog(self, CoG: Value) -> None:
+        self._robot.payload_cog = vector(CoG, 3)
 
     def set_gravity(self, d: Value) -> None:
         self._robot.gravity = vector(d, 3)
@@ -98,8 +94,7 @@ class System:
     def teach_mode(self) -> None:
         self.freedrive_mode()
 
-    def end_teach_mode(self) -> None:
-        self.end_freedrive_mode()
+    end_teach_mode = end_freedrive_mode
 
     def get_freedrive_status(self) -> int:
         return 0 if self._is_free else 1
@@ -115,8 +110,4 @@ class System:
     ) -> None:  # fmt: skip
         self._robot.external_wrench(bool(enable))
 
-    def enable_external_ft_sensor(
-        self, enable: Value, sensor_mass: Value = 0.0, sensor_measuring_offset: Value = None,
-        sensor_cog: Value = None,
-    ) -> None:  # fmt: skip
-        self._robot.external_wrench(bool(enable))
+    enable_external_ft_sensor = ft_rtde_input_enable
