@@ -43,16 +43,19 @@ class Expressions:
     """Parses expressions that may call these built-ins."""
 
     def __init__(self, text: str, builtins: BuiltIns) -> None:
-        self._words = Words(text)
-        self._list = self._words.words
-        self._at = 0
-        self._depth = 0
         self._builtins = builtins
         self._signatures: dict[str, inspect.Signature] = {}
+        self._scope = Scope(0, 'main', 0, None, {})
+        self._read(text)
+
+    def _read(self, text: str) -> None:
+        """Begin with a text."""
+        self._words = Words(text)
+        self._list = self._words.words
+        self._at = self._depth = 0
         heads = zip(self._list, self._list[1:], strict=False)
         self._defined = {b.text for a, b in heads if a.text in ('def', 'thread')}
         self._calls: list[tuple[ast.Call, Scope, str, int]] = []
-        self._scope = Scope(0, 'main', 0, None, {})
 
     # words
 

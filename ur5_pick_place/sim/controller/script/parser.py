@@ -2,6 +2,7 @@
 """Statements, functions and programs of URScript as Python's syntax trees."""
 
 import ast
+import copy
 
 from ur5_pick_place.sim.controller.script.expressions import (
     ARRAYS,
@@ -29,7 +30,7 @@ class Parser(Expressions):
     _loops = 0
 
     def parse(self) -> ast.Module:
-        """Return the module; raises `ScriptError`."""
+        """Return the module of the whole program; raises `ScriptError`."""
         self._scopes = [self._scope]
         is_block = self._peek.text in ('def', 'sec') and self._peek.kind == 'name'
         if is_block:
@@ -40,13 +41,28 @@ class Parser(Expressions):
         self._scope.body = [self._pause(), *self._block('end' if is_block else '')]
         if is_block:
             self._expect('end')
+        return self._module(self._scopes)
+
+    def parse_statement(self, text: str) -> ast.Module:
+        """Return the module of a statement that is interpreted within the program."""
+        parser = copy.copy(self)
+        parser._read(text)
+        program, known = self._scopes[0], len(self._scopes)
+        program.assigned = dict.fromkeys(program.assigned, -1)  # before whatever comes now
+        program.uses, program.definitions = [], []
+        program.body = [parser._pause(), *parser._block('')]
+        return parser._module([program, *self._scopes[known:]])
+
+    def _module(self, scopes: list[Scope]) -> ast.Module:
+        """Return the module of new scopes, the program's first."""
         if self._peek.kind != 'end':
             self._fail()
-        self._resolve()
-        for scope in self._scopes:
-            scope.body[:0] = scope.declarations() + scope.definitions
-        main = self._definition(self._scope)
-        return ast.Module(body=[main], type_ignores=[])
+        self._resolve(scopes)
+        for scope in scopes:
+            inner = [] if scope.parent is None else scope.definitions
+            scope.body[:0] = scope.declarations() + inner
+        functions = [*scopes[0].definitions, self._definition(scopes[0])]
+        return ast.Module(body=functions, type_ignores=[])
 
     def position(self, lineno: int) -> tuple[int, int]:
         """Return line and column of a node's `lineno`."""
@@ -114,9 +130,9 @@ class Parser(Expressions):
         suspend = ast.Expr(ast.Yield(None, **self._here()), **self._here())
         return ast.If(self._helper('spend'), [suspend], [], **self._here())
 
-    def _resolve(self) -> None:
+    def _resolve(self, scopes: list[Scope]) -> None:
         """Find what every name means."""
-        for scope in self._scopes:
+        for scope in scopes:
             for node, name, at in scope.uses:
                 owner = scope.owner(name)
                 if owner is None:

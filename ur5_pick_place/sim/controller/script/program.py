@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """A URScript program: compiled once, then run a cycle at a time."""
 
+import ast
 import re
+from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 from ur5_pick_place.sim.controller.script import values
 from ur5_pick_place.sim.controller.script.arm import Arm
 from ur5_pick_place.sim.controller.script.force import Force
+from ur5_pick_place.sim.controller.script.interpreter import Interpreter
 from ur5_pick_place.sim.controller.script.io import pins
 from ur5_pick_place.sim.controller.script.lexer import ScriptError
 from ur5_pick_place.sim.controller.script.maths import MATHS
 from ur5_pick_place.sim.controller.script.motion import Motion
 from ur5_pick_place.sim.controller.script.parser import Parser
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.scheduler import Halt, Scheduler
+from ur5_pick_place.sim.controller.script.scheduler import Halt, Scheduler, Steps
 from ur5_pick_place.sim.controller.script.sockets import Connections, Sockets
 from ur5_pick_place.sim.controller.script.state import Inverse, readings
 from ur5_pick_place.sim.controller.script.system import System
@@ -47,15 +50,16 @@ class Program:
                       System(robot, threads), Motion(robot, arm, threads), Force(robot, arm),
                       ):  # fmt: skip
             builtins |= {name: getattr(group, name) for name in dir(group) if name[0] != '_'}
+        self.interpreter = Interpreter(self._compile_statement)
+        builtins |= self.interpreter.builtins
         self._parser = Parser(text, builtins)
-        code = _compile(self._parser)
+        code = _compile(self._parser.parse())
         self.name, self.is_secondary = self._parser.name, self._parser.is_secondary
         self.is_over = False
-        names: dict[str, Any] = {'__builtins__': {}, 'UNSET': object()}
-        names |= _HELPERS | threads.helpers
-        names |= {f'b_{name}': function for name, function in builtins.items()}
-        exec(code, names)  # only what `Parser` has made: prefixed names, constants
-        self._main = names['f0_main']()
+        self._names = {'__builtins__': {}, 'UNSET': object(), **_HELPERS, **threads.helpers}
+        self._names |= {f'b_{name}': function for name, function in builtins.items()}
+        exec(code, self._names)  # only what `Parser` has made: prefixed names, constants
+        self._main = self._names['f0_main']()
         threads.start(self._main)
 
     @property
@@ -100,6 +104,12 @@ class Program:
         self._threads.close()
         self._opened.close()
 
+    def _compile_statement(self, text: str) -> Callable[[], Steps]:
+        """Return an interpreted statement as a function; raises `ScriptError`."""
+        exec(_compile(self._parser.parse_statement(text), '<interpreted>'), self._names)
+        statement: Callable[[], Steps] = self._names['f0_main']
+        return statement
+
     def _place(self, error: Exception) -> tuple[int, int]:
         """Return line and column of the innermost statement that raised."""
         lineno, trace = 1, error.__traceback__
@@ -110,10 +120,9 @@ class Program:
         return self._parser.position(lineno)
 
 
-def _compile(parser: Parser) -> CodeType:
-    module = parser.parse()
+def _compile(module: ast.Module, file: str = _FILE) -> CodeType:
     try:
-        return compile(module, _FILE, 'exec', dont_inherit=True)
+        return compile(module, file, 'exec', dont_inherit=True)
     except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
         raise ScriptError(1, 1, f'compile_error_too_complex: {error}') from None
 

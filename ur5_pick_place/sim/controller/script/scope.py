@@ -4,8 +4,8 @@ Which variable and which function a name means.
 
 A name that is `local`, or a parameter, belongs to its function. Another name is that of the
 nearest outer function or program that assigns it; one that the function assigns as well, only if
-the outer assignment stands before the function. `global` names belong to the program. Those of
-the program are global in generated code, too, so that `interpreter_mode` can share them.
+the outer assignment stands before the function. `global` names belong to the program. What
+belongs to it is global in generated code too, so that interpreted statements share it.
 
 """
 
