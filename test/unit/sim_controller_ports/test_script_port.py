@@ -3,7 +3,7 @@
 
 import pytest
 
-from ur5_pick_place.sim.controller.script_port import split_programs
+from ur5_pick_place.sim.controller.script_port import ProgramReader
 
 DEF = b'def f():\n  if True:\n    textmsg("x")\n  end\nend\n'
 
@@ -23,16 +23,16 @@ DEF = b'def f():\n  if True:\n    textmsg("x")\n  end\nend\n'
     ],
 )
 def test_programs_begin_and_end_in_the_first_column(sent, programs):
-    assert split_programs(bytearray(sent)) == programs
-    inbox, found = bytearray(), []
+    assert ProgramReader().take(bytearray(sent)) == programs
+    reader, inbox, found = ProgramReader(), bytearray(), []
     for byte in sent:
         inbox.append(byte)
-        found += split_programs(inbox)
+        found += reader.take(inbox)
     assert found == programs
 
 
 def test_the_last_line_needs_no_newline_at_the_end_of_a_connection():
-    inbox = bytearray(b'def f():\n  x()\nend')
-    assert split_programs(inbox) == []
-    assert split_programs(inbox, is_complete=True) == ['def f():\n  x()\nend']
+    reader, inbox = ProgramReader(), bytearray(b'def f():\n  x()\nend')
+    assert reader.take(inbox) == []
+    assert reader.take(inbox, is_complete=True) == ['def f():\n  x()\nend']
     assert not inbox

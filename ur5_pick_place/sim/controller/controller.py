@@ -86,7 +86,7 @@ class Controller(Registers):
         self.robot.program = ProgramState.STOPPED
         self.is_remote = not is_cold or personality.is_cb3
         self.is_reduced = False
-        self.outbox: deque[bytes] = deque(maxlen=1000)
+        self.outbox: deque[bytes] = deque(maxlen=200)
         self.cycles = 0
         self.tcp, self.payload = np.eye(4), 0.0
         self.payload_cog, self.payload_inertia = np.zeros(3), np.zeros(6)
@@ -103,7 +103,7 @@ class Controller(Registers):
         self._commanded: tuple[Array, Array] | None = None
         self._path_q: Array | None = None  # where a program goes on that a stop left behind
         self._waiting: deque[Future[Program]] = deque()
-        self._compiler = Compiler()
+        self._compiler, self._is_flooded = Compiler(), False
         self._watchdogs: dict[str, _Watchdog] = {}
         self._contact = ContactWatch(ContactSettings(), self.step_time)
         self._history: deque[Array] = deque(maxlen=round(5.0 / self.step_time))
@@ -265,17 +265,19 @@ class Controller(Registers):
         Refused, with a text message, while the arm is not ready.
 
         """
-        if len(self._waiting) >= _MOST_WAITING:
-            self._refuse(f'{_MOST_WAITING} programs wait to be compiled')
-        else:
+        if len(self._waiting) < _MOST_WAITING:
             self._waiting.append(
                 self._compiler.submit(lambda: Program(text, self, self.allow_hosts))
             )
+        elif not self._is_flooded:
+            self._is_flooded = True
+            self._refuse(f'{_MOST_WAITING} programs wait to be compiled')
 
     def _refuse(self, why: str) -> None:
         self.textmsg(f'program not started: {why}')
 
     def _start_compiled(self) -> None:
+        self._is_flooded &= bool(self._waiting)
         while self._waiting and self._waiting[0].done():
             try:
                 program = self._waiting.popleft().result()

@@ -14,7 +14,7 @@ from ur5_pick_place.sim.controller import messages
 from ur5_pick_place.sim.controller.controller import PAUSED, Controller
 from ur5_pick_place.sim.controller.network import Client, Port
 from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
-from ur5_pick_place.sim.controller.script_port import MOST_TEXT, execute, split_programs
+from ur5_pick_place.sim.controller.script_port import MOST_TEXT, ProgramReader, execute
 from ur5_pick_place.sim.robot import SafetyMode
 
 PRIMARY, SECONDARY, PRIMARY_READ_ONLY, SECONDARY_READ_ONLY = 30001, 30002, 30011, 30012
@@ -30,15 +30,16 @@ class PrimaryServer:
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
         self._safety = controller.safety
+        self._readers: dict[Client, ProgramReader] = {}
         self._every = round(_PERIOD / controller.step_time)
         self._fixed = _kinematics(controller) , _configuration(controller)
         self._primary = [
-            Port(PRIMARY + offset, self.received, self._greet, most=MOST_TEXT),
-            Port(PRIMARY_READ_ONLY + offset, swallow, self._greet),
+            Port(PRIMARY + offset, self.received, self._greet, self.forget, MOST_TEXT),
+            Port(PRIMARY_READ_ONLY + offset, swallow, self._greet, self.forget),
         ]
         self._secondary = [
-            Port(SECONDARY + offset, self.received, self._greet, most=MOST_TEXT),
-            Port(SECONDARY_READ_ONLY + offset, swallow, self._greet),
+            Port(SECONDARY + offset, self.received, self._greet, self.forget, MOST_TEXT),
+            Port(SECONDARY_READ_ONLY + offset, swallow, self._greet, self.forget),
         ]
         self.ports = [*self._primary, *self._secondary]
 
@@ -61,13 +62,18 @@ class PrimaryServer:
             for client in clients:
                 client.send(state, is_stream=True)
 
-    def note_control(self, client: Client) -> None:
-        """Remember under whose control the robot was when a client connected."""
+    def begin(self, client: Client) -> None:
+        """Expect programs of a client; what it may do depends on who controls the robot now."""
+        self._readers[client] = ProgramReader()
         client.local_at_connect = not self._controller.is_remote
+
+    def forget(self, client: Client) -> None:
+        """Drop what a client has begun to send."""
+        del self._readers[client]
 
     def _greet(self, client: Client) -> None:
         c = self._controller
-        self.note_control(client)
+        self.begin(client)
         client.send(messages.version_message(c.time, c.version, c.personality.date))
 
     def received(self, client: Client) -> None:
@@ -81,8 +87,11 @@ class PrimaryServer:
                 )
             client.inbox.clear()
             return
-        for text in split_programs(client.inbox, client.ended):
+        reader = self._readers[client]
+        for text in reader.take(client.inbox, client.ended):
             execute(c, text)
+        if reader.size > MOST_TEXT:
+            client.end()
 
 
 def swallow(client: Client) -> None:

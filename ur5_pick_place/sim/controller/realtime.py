@@ -2,13 +2,12 @@
 """The real-time interface, ports 30003 and 30013: one packet a cycle; 30003 takes programs."""
 
 import struct
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.sim.controller.network import Client, Port
-from ur5_pick_place.sim.controller.primary import swallow
+from ur5_pick_place.sim.controller.network import Port
+from ur5_pick_place.sim.controller.primary import PrimaryServer, swallow
 from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
 from ur5_pick_place.sim.controller.script_port import MOST_TEXT
 
@@ -16,18 +15,13 @@ REAL_TIME, REAL_TIME_READ_ONLY = 30003, 30013
 
 
 class RealTimeServer:
-    """
-    Serves the stream.
+    """Serves the stream; programs are left to `primary`."""
 
-    `received` executes what a client of 30003 has sent, `greet` sees a new one.
-
-    """
-
-    def __init__(
-        self, received: Callable[[Client], None], greet: Callable[[Client], None], offset: int = 0
-    ) -> None:
+    def __init__(self, primary: PrimaryServer, offset: int = 0) -> None:
         self.ports = [
-            Port(REAL_TIME + offset, received, greet, most=MOST_TEXT),
+            Port(
+                REAL_TIME + offset, primary.received, primary.begin, primary.forget, MOST_TEXT
+            ),
             Port(REAL_TIME_READ_ONLY + offset, swallow),
         ]
 

@@ -13,30 +13,40 @@ _CLOSES = re.compile(rb'end\b')
 _BLANK = re.compile(rb'\s*(#.*)?$')
 
 
-def split_programs(inbox: bytearray, is_complete: bool = False) -> list[str]:
+class ProgramReader:
     """
-    Take the complete programs out of what has arrived.
+    Cuts what a client sends into programs, a line at a time.
 
     A program is a `def` or `sec` that begins and ends in the first column, or a single line.
     Comments and blank lines stay with the program that follows, so that its lines count as sent.
-    `is_complete`: nothing more will arrive, so that the last line needs no newline.
 
     """
-    end = len(inbox) if is_complete else inbox.rfind(b'\n') + 1
-    lines = bytes(inbox[:end]).splitlines(keepends=True)
-    programs: list[str] = []
-    depth = first = 0
-    for i, line in enumerate(lines):
-        if _OPENS.match(line):
-            depth += 1
-        elif depth and _CLOSES.match(line):
-            depth -= 1
-        if not depth and not _BLANK.match(line):
-            programs.append(b''.join(lines[first : i + 1]).decode('utf-8', 'replace'))
-            first = i + 1
-    # What has begun stays until its end arrives.
-    del inbox[: sum(map(len, lines[:first]))]
-    return programs
+
+    def __init__(self) -> None:
+        self._begun: list[bytes] = []
+        self._depth = self.size = 0
+
+    def take(self, inbox: bytearray, is_complete: bool = False) -> list[str]:
+        """
+        Take the complete lines out of `inbox`; return the programs that end with them.
+
+        `is_complete`: nothing more will arrive, so that the last line needs no newline.
+
+        """
+        end = len(inbox) if is_complete else inbox.rfind(b'\n') + 1
+        programs: list[str] = []
+        for line in bytes(inbox[:end]).splitlines(keepends=True):
+            self._begun.append(line)
+            self.size += len(line)
+            if _OPENS.match(line):
+                self._depth += 1
+            elif self._depth and _CLOSES.match(line):
+                self._depth -= 1
+            if not self._depth and not _BLANK.match(line):
+                programs.append(b''.join(self._begun).decode('utf-8', 'replace'))
+                self._begun, self.size = [], 0
+        del inbox[:end]
+        return programs
 
 
 def execute(controller: Controller, text: str) -> None:

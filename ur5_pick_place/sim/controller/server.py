@@ -47,7 +47,7 @@ class Server:
         self._rtde = RtdeServer(controller, offset)
         self._primary = PrimaryServer(controller, offset)
         primary = self._primary
-        self._real_time = RealTimeServer(primary.received, primary.note_control, offset)
+        self._real_time = RealTimeServer(primary, offset)
         dashboard, cell = DashboardServer(controller, offset), CellPort(controller, offset)
         self.ports: dict[str, Port] = {
             'dashboard': dashboard.port,
