@@ -13,12 +13,12 @@ the shoulder off the upper arm. The body of each part is a polytope around its c
 that touch the hull were added where a corner was farthest from it, until no corner was more than
 2.4 mm (ur3, ur5, ur10) or 3.3 mm away; planes that this does not need were left out again, and
 vertices rounded outwards to 0.1 mm. Where a body was still more than 5 mm from its mesh, planes
-cut that off (cable sockets, collars of the upper arms of ur5 and ur10, a housing of the ur3's
-forearm).
+cut that off (cable sockets, collars of the upper arms of ur5 and ur10, housings of the forearms
+of ur3 and ur10).
 
 No point of a mesh is outside the bodies. No point of their surface is more than 5 mm from the
-mesh, but for a spot on the ur10's forearm (5.6 mm), and for hollows in a link's end that no other
-link enters (8 mm deep; 22 mm below the base of the ur3). On ur15, ur18, ur8long, ur20 and ur30
+mesh, but for hollows in a link's end that no other link enters (8 mm deep; 22 mm below the base
+of the ur3). On ur15, ur18, ur8long, ur20 and ur30
 upper arm and forearm are in five pieces each, and hollows between them and in open ends are
 filled: up to 20 mm deep.
 
