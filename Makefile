@@ -3,7 +3,7 @@
 # The interpreter of an existing .venv, so that one chosen for the set-up stays chosen.
 PYTHON ?= $(or $(shell readlink -e .venv/bin/python),python3)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cell test drills bench lab faults soak clean
+.PHONY: help setup demo cell test drills docs bench lab faults soak clean
 
 help:
 	@echo 'make demo    run one simulated pick-and-place cycle'
@@ -20,6 +20,7 @@ help:
 	@echo '             ROS_DOMAIN_ID as in the environment, else 0'
 	@echo 'make test    run linter and all tests that fit 10 minutes on 2 cores'
 	@echo 'make drills  run the other tests: deaths, floods, lost links, whole cycles (12 minutes)'
+	@echo 'make docs    build the documentation, build/docs/index.html'
 	@echo 'make bench   compare speed with other packages'
 	@echo 'make faults  inject 27 faults in 12 stages, all methods (1 h on one core; METHOD=ik for one method)'
 	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=…  METHOD=…'
@@ -72,6 +73,12 @@ drills: setup
 	.venv/bin/python -m pytest -m 'drill and nodes' || \
 	  { echo 'repeating the failed tests once: a stall of this PC may make a test with wall-clock limits fail'; \
 	    .venv/bin/python -m pytest -m 'drill and nodes' --last-failed --maxfail 1; }
+
+# Warnings are errors: a dead link, a page outside the tree, a name without a meaning.
+docs: setup
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r underlay/requirements-docs.txt
+	@.venv/bin/python -m sphinx --quiet --fail-on-warning --keep-going --fresh-env docs build/docs
+	@echo build/docs/index.html
 
 # Packages that cannot be installed are reported and skipped.
 bench: setup

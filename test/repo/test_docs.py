@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Each of our commands, arguments and files that pages and workflows name exists."""
 
+import argparse
 import ast
+import importlib
 import re
+import shlex
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 import yaml
 
+from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.task.grippers.registry import KINDS
 
@@ -88,7 +94,7 @@ def test_every_link_leads_to_a_file_or_a_heading(page):
 def test_every_kind_of_gripper_has_a_file_and_a_row_that_links_to_it(kind):
     name = f'gripper_{kind}.yaml'
     row = rf'^\| `{kind}` \|.*\(\.\./\.\./config/{name}\) \|$'
-    assert re.search(row, text_of('docs/howto/cycle.md'), re.MULTILINE)
+    assert re.search(row, text_of('docs/howto/gripper.md'), re.MULTILINE)
     given, settings = read_parameters(CONFIG / name), KINDS[kind].settings_type
     assert given and given.keys() <= {field.name for field in fields(settings)}
 
@@ -101,3 +107,80 @@ def test_every_parameter_of_an_example_is_declared():
     for block in blocks:
         given = yaml.safe_load(block)['/**']['ros__parameters']
         assert given.keys() <= declared
+
+
+def texts_of_product():
+    """Return the text constants of the product, one a line, with line breaks as blanks."""
+    files = [*(REPO / 'ur5_pick_place').glob('**/*.py'), REPO / 'underlay/make_venv.py']
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
+    texts = (node.value for node in nodes if isinstance(node, ast.Constant))
+    return '\n'.join(text.replace('\n', ' ') for text in texts if isinstance(text, str))
+
+
+def test_every_message_of_the_troubleshooting_page_is_one_of_the_product():
+    messages = re.findall(r'^\| `([^`]+)` \|', text_of('docs/troubleshooting.md'), re.MULTILINE)
+    known = texts_of_product()
+    pieces = [piece.strip() for message in messages for piece in message.split('…')]
+    assert len(messages) >= 30
+    assert not [piece for piece in pieces if piece not in known]
+
+
+@pytest.mark.parametrize('page', [page for page in PAGES if page.startswith('docs/')])
+def test_every_page_is_short_and_in_the_tree_of_the_site(page):
+    text, name = text_of(page), page.removeprefix('docs/').removesuffix('.md')
+    assert text.startswith('# ') and len(text.splitlines()) <= 120
+    stem = name.rpartition('/')[2]
+    generator = (REPO / 'docs/generate.py').read_text()
+    assert name == 'index' or re.search(rf'\b{stem}\b', generator), f'add {stem} to CONTENTS'
+    for part in re.findall(r'<!-- generated: (\w+) -->', text):
+        assert f'def {part}(' in generator
+
+
+class Parsed(Exception):
+    """The arguments are valid; nothing is to be started."""
+
+
+def lines_of(start):
+    """Return what the pages say after `start`, up to the end of a command."""
+    text = '\n'.join(map(text_of, PAGES))
+    found = re.findall(rf'(?:^|`)(?:{start})([^`#|…;]*?)(?=$|[`#|…;])', text, re.MULTILINE)
+    return sorted({' '.join(line.split()) for line in found} - {''})
+
+
+@pytest.mark.parametrize('line', lines_of(r'\.venv/bin/|ros2 run ur5_pick_place '))
+def test_every_command_line_has_arguments_that_its_command_takes(line, monkeypatch):
+    text = (REPO / 'setup.py').read_text()
+    entries = dict(re.findall(r"f'(\w+) = {NAME}\.([\w.]+:\w+)'", text))
+    name, *words = shlex.split(line.replace('<file>', 'FILE'))
+    if name in ('python', 'dask') or 'nodes.' in entries[name]:
+        return
+    parse = argparse.ArgumentParser.parse_args
+
+    def check(parser, *given, **named):
+        parse(parser, *given, **named)
+        raise Parsed
+
+    monkeypatch.setattr(argparse.ArgumentParser, 'parse_args', check)
+    monkeypatch.setattr(sys, 'argv', [name, *words])
+    module, function = entries[name].split(':')
+    with pytest.raises(Parsed):
+        getattr(importlib.import_module(f'ur5_pick_place.{module}'), function)()
+
+
+@pytest.mark.parametrize('line', lines_of('make '))
+def test_every_make_target_takes_its_variables(line):
+    words = ['make', '-n', '--no-print-directory', *shlex.split(line)]
+    done = subprocess.run(words, cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize('page', [page for page in PAGES if '```python' in text_of(page)])
+def test_python_on_a_page_is_what_the_client_and_the_examples_have(page):
+    example = (REPO / 'examples/moveit_client.py').read_text()
+    for block in re.findall(r'```python\n(.*?)```', text_of(page), re.DOTALL):
+        ast.parse(block)
+        assert all(hasattr(PickPlaceClient, name) for name in re.findall(r'\bcell\.(\w+)', block))
+        if 'rclpy' in block:
+            assert example.endswith(f'\n\n{block}')
+        elif 'kinematics' in block:
+            exec(block, {})

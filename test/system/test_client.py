@@ -273,6 +273,7 @@ def test_the_example_of_ten_lines_places_the_part(cell, watcher, ready):
         (('solutions.py',), 'too far'),
         (('place_from_topic.py',), "'event': 'taught'"),
         (('jog.py',), ''),
+        (('moveit_client.py',), 'it is there'),
     ],
 )
 def test_the_other_examples_do_as_they_say(cell, ready, words, said):

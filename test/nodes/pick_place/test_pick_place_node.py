@@ -72,10 +72,11 @@ def taught(cell):
 
 
 def test_every_service_and_topic_that_our_pages_name_is_there(cell):
-    names = ('docs/tutorials/first_hour.md', 'docs/howto/cycle.md', 'docs/concepts/stops.md')
-    pages = [CONFIG.parent / name for name in names]
+    pages = (CONFIG.parent / 'docs').glob('**/*.md')
     text = '\n'.join(page.read_text(encoding='utf-8') for page in pages)
-    called = set(re.findall(r'ros2 service call +/(\S+) +(\S+)', text))
+    found = re.findall(r'ros2 service call +/(\S+) +(\S+)', text)
+    # Of nodes that this cell has not: docs/generate.py reads their names from them.
+    called = {call for call in found if not call[0].startswith(('compute_ik', 'recorder/'))}
     heard = set(re.findall(r'ros2 topic echo --once /([\w/]+)', text))
     assert called
 

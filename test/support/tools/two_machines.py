@@ -28,7 +28,7 @@ LINK = Link(delay=0.005, jitter=0.002, loss=0.01)
 
 
 class TwoMachines:
-    """The nodes on their machines, as in docs/howto/two_pcs.md says, and a client on the PC."""
+    """The nodes on their machines, as docs/howto/two_pcs.md says, and a client on the PC."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         os.environ['ROS_DOMAIN_ID'] = str(DOMAIN)
