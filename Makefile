@@ -2,6 +2,8 @@
 # For a machine without ROS; with ROS 2 use colcon and ros2 launch.
 # The interpreter of an existing .venv, so that one chosen for the set-up stays chosen.
 PYTHON ?= $(or $(shell readlink -e .venv/bin/python),python3)
+# Likewise its ROS distribution.
+ROS ?= $(or $(shell cat .venv/.setup/ros 2>/dev/null),kilted)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo cell test drills docs bench lab faults soak clean
 
@@ -29,7 +31,8 @@ help:
 	@echo '             on all cores; JOBS=1 on one; DASK=tcp://scheduler:8786 on a cluster'
 	@echo '             NODES=1 with the real nodes (all faults: a night), one cell at a time unless JOBS'
 	@echo '             is given; RTF=…; not with DASK'
-	@echo 'make setup   create the virtual environment (PYTHON=python3.12 to choose the interpreter)'
+	@echo 'make setup   create the virtual environment (PYTHON=python3.12 to choose the interpreter;'
+	@echo '             ROS=jazzy takes the wheels of Jazzy instead of Kilted; both stay chosen)'
 	@echo 'make clean   remove everything that was built; keeps out/'
 
 # A variable on the command line that a target does not take is refused, not ignored.
@@ -47,7 +50,7 @@ $(foreach goal,$(filter demo cell faults soak,$(MAKECMDGOALS)),\
 unexport PYTHONDONTWRITEBYTECODE
 
 setup:
-	@$(PYTHON) underlay/make_venv.py
+	@$(PYTHON) underlay/make_venv.py $(ROS)
 
 export METHOD UR_TYPE GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS
 demo: setup

@@ -2,9 +2,10 @@
 """
 Make `.venv`: real ROS 2 from Python wheels, the interface packages they lack, and this package.
 
-Run by `make setup`. Every step leaves a stamp with the hash of its inputs, so that a second run
-has nothing to do and an interrupted one goes on where it stopped. Standard library only, and
-in syntax that older Pythons accept, so that they are refused with a message.
+Run by `make setup`, with the ROS distribution as its argument. Every step leaves a stamp with the
+hash of its inputs, so that a second run has nothing to do and an interrupted one goes on where it
+stopped. Standard library only, and in syntax that older Pythons accept, so that they are refused
+with a message.
 
 """
 
@@ -20,6 +21,7 @@ import sys
 import sysconfig
 import time
 from contextlib import contextmanager
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -31,6 +33,7 @@ STAMPS = VENV / '.setup'
 PACKAGE = 'ur5_pick_place'
 
 PYTHONS = ('3.11', '3.12', '3.13')
+DISTRIBUTIONS = ('kilted', 'jazzy')
 PROOF = 'import rclpy, moveit_msgs.srv, control_msgs.action, ur_msgs.srv, tf2_ros, ur5_pick_place'
 # What a sourced ROS installation or an active environment would mix into the build.
 FOREIGN = (
@@ -48,36 +51,39 @@ class SetupError(Exception):
     """The set-up cannot go on; the message says what to do."""
 
 
-def main():
+def main(ros=DISTRIBUTIONS[0]):
+    if ros not in DISTRIBUTIONS:
+        raise SetupError(f'ROS = {ros!r}: wheels exist for {" and ".join(DISTRIBUTIONS)}')
     check_machine()
     BUILD.mkdir(parents=True, exist_ok=True)
     # Colcon must not take the generated packages for its own.
     (BUILD / 'COLCON_IGNORE').touch()
     with one_at_a_time():  # several demos may start at once
-        steps = plan()
+        steps = plan(ros)
         if all(is_done(name, key) for name, key, _ in steps):
             return
         install_system_packages()
         for number, (name, key, action) in enumerate(steps, 1):
             run_step(f'[{number}/{len(steps)}]', name, key, action)
-    print('set-up complete: .venv/bin/python, .venv/bin/demo', flush=True)
+    print(f'set-up complete (ROS 2 {ros}): .venv/bin/python, .venv/bin/demo', flush=True)
 
 
-def plan():
+def plan(ros):
     """Return the steps (name, hash of all inputs so far, action)."""
-    here = [sys.version, os.path.realpath(sys.executable), str(REPO)]
+    here = [ros, sys.version, os.path.realpath(sys.executable), str(REPO)]
     interfaces = [UNDERLAY / 'CMakeLists.txt', *UNDERLAY.glob('interface_package/*')]
     for kind in ('msg', 'srv', 'action'):
         interfaces += UNDERLAY.glob(f'*/{kind}/*.{kind}')
     own = [Path(__file__), *(UNDERLAY / name for name in ('fastdds.xml', 'shell.py'))]
     own += [REPO / 'setup.py', REPO / 'setup.cfg']
     own.append(REPO / PACKAGE / 'kinematics/_ik.pyx')  # compiled beside its source
+    requirements = [UNDERLAY / name for name in ('requirements.txt', f'requirements-{ros}.txt')]
     steps = []
     key = digest(here)
     for name, inputs, action in (
-        ('Python packages', [UNDERLAY / 'requirements.txt'], install_python_packages),
+        ('Python packages', requirements, partial(install_python_packages, ros, requirements)),
         ('interface packages', interfaces, build_interfaces),
-        ('this package', own, install_this_package),
+        ('this package', own, partial(install_this_package, ros)),
     ):
         key = digest([key, *sorted(inputs)])
         steps.append((name, key, action))
@@ -216,7 +222,7 @@ def install_system_packages():
 # ---- the virtual environment
 
 
-def install_python_packages():
+def install_python_packages(ros, requirements):
     """Make the environment anew: an interrupted or outdated pip leaves half-installed packages."""
     if VENV.exists() and not STAMPS.exists():
         raise SetupError(f'{VENV} was not made by this set-up; move it away, then make setup')
@@ -225,10 +231,11 @@ def install_python_packages():
     for old in ('CMakeCache.txt', 'build.ninja'):
         (BUILD / old).unlink(missing_ok=True)
     STAMPS.mkdir(parents=True)
+    (STAMPS / 'ros').write_text(ros)  # read by the Makefile
     run('venv', sys.executable, '-m', 'venv', VENV)
     pip = (VENV / 'bin/python', '-m', 'pip', '--disable-pip-version-check')
-    requirements = UNDERLAY / 'requirements.txt'
-    run('pip', *pip, 'install', '--no-deps', '-r', requirements)
+    files = [word for file in requirements for word in ('-r', file)]
+    run('pip', *pip, 'install', '--no-deps', *files)
     run('pip_check', *pip, 'check')
 
 
@@ -239,10 +246,16 @@ def build_interfaces():
     run('cmake_build', cmake, '--build', BUILD)
 
 
-def install_this_package():
+def install_this_package(ros):
+    profile, variable = (UNDERLAY / 'fastdds.xml').read_text(), 'FASTDDS_DEFAULT_PROFILES_FILE'
+    if ros == 'jazzy':  # its Fast DDS, 2.14, has other names
+        profile = profile.replace('heartbeat_period', 'heartbeatPeriod')
+        variable = 'FASTRTPS_DEFAULT_PROFILES_FILE'
+    (VENV / 'fastdds.xml').write_text(profile)
     defaults = {
         'AMENT_PREFIX_PATH': str(VENV),
-        'FASTDDS_DEFAULT_PROFILES_FILE': str(UNDERLAY / 'fastdds.xml'),
+        'ROS_DISTRO': ros,
+        variable: str(VENV / 'fastdds.xml'),
         'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
     }
     # Python reads .pth files in alphabetical order. The underscore puts this one first: the
@@ -281,7 +294,7 @@ def site_packages():
 
 if __name__ == '__main__':
     try:
-        main()
+        main(*sys.argv[1:])
     except SetupError as error:
         sys.exit(f'\nset-up stopped: {error}')
     except OSError as error:

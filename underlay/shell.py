@@ -40,6 +40,7 @@ def leave(prefixes):
         paths = os.environ.pop(name, '').split(os.pathsep)
         if kept := [path for path in paths if path and not is_foreign(path)]:
             os.environ[name] = os.pathsep.join(kept)
+    os.environ.pop('ROS_DISTRO', None)  # an image of ROS sets it, sourced or not
     if prefixes:
-        for name in ('AMENT_PREFIX_PATH', 'ROS_DISTRO', 'ROS_VERSION', 'ROS_PYTHON_VERSION'):
+        for name in ('AMENT_PREFIX_PATH', 'ROS_VERSION', 'ROS_PYTHON_VERSION'):
             os.environ.pop(name, None)

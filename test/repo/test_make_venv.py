@@ -35,6 +35,16 @@ def test_a_python_without_wheels_is_refused_with_the_command_that_works(setup, m
         setup.check_machine()
 
 
+def test_a_distribution_without_wheels_is_refused(setup):
+    with pytest.raises(setup.SetupError, match="ROS = 'humble': wheels exist for kilted and j"):
+        setup.main('humble')
+
+
+def test_another_distribution_is_another_environment(setup):
+    kilted, jazzy = ({key for _, key, _ in setup.plan(ros)} for ros in ('kilted', 'jazzy'))
+    assert not kilted & jazzy
+
+
 def test_all_that_is_missing_is_named_at_once(setup, monkeypatch):
     monkeypatch.setattr(setup.shutil, 'which', lambda name: None)
     monkeypatch.setattr(setup.importlib.util, 'find_spec', lambda name: None)
@@ -59,7 +69,7 @@ def test_a_failed_command_shows_the_end_of_its_log(setup):
 def test_an_environment_that_is_not_ours_is_left_alone(setup):
     (setup.VENV / 'precious').mkdir(parents=True)
     with pytest.raises(setup.SetupError, match='was not made by this set-up; move it away'):
-        setup.install_python_packages()
+        setup.install_python_packages('kilted', [])
     assert (setup.VENV / 'precious').exists()
 
 
@@ -96,24 +106,27 @@ def test_a_folder_that_cannot_be_written_is_named_in_one_line(tmp_path):
     assert f'{tmp_path}/build' in line and line.startswith('set-up stopped: ')
 
 
-def test_make_keeps_the_python_of_the_environment_that_is_there(tmp_path):
+def test_make_keeps_python_and_ros_of_the_environment_that_is_there(tmp_path):
     """Another one would have the environment made anew, under whatever runs in it."""
     shutil.copy(REPO / 'Makefile', tmp_path)
-    own = 'PYTHON', 'MAKEFLAGS', 'MAKEOVERRIDES'
+    own = 'PYTHON', 'ROS', 'MAKEFLAGS', 'MAKEOVERRIDES'
     env = {name: value for name, value in os.environ.items() if name not in own}
 
-    def python(*given: str) -> str:
+    def chosen(*given: str) -> tuple[str, str]:
         # Where a make runs the tests, this one would say first which folder it enters.
         told = ['make', '--no-print-directory', '-n', 'setup', *given]
         done = subprocess.run(
             told, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
         )
-        return done.stdout.split()[0]
+        python, _script, ros = done.stdout.split()
+        return python, ros
 
-    assert python() == 'python3'
-    chosen = tmp_path / 'python3.12'
-    chosen.touch()
-    (tmp_path / '.venv/bin').mkdir(parents=True)
-    (tmp_path / '.venv/bin/python').symlink_to(chosen)
-    assert python() == str(chosen)
-    assert python('PYTHON=python3.13') == 'python3.13'
+    assert chosen() == ('python3', 'kilted')
+    there = tmp_path / 'python3.12'
+    there.touch()
+    for folder in ('bin', '.setup'):
+        (tmp_path / '.venv' / folder).mkdir(parents=True)
+    (tmp_path / '.venv/bin/python').symlink_to(there)
+    (tmp_path / '.venv/.setup/ros').write_text('jazzy')
+    assert chosen() == (str(there), 'jazzy')
+    assert chosen('PYTHON=python3.13', 'ROS=kilted') == ('python3.13', 'kilted')

@@ -16,6 +16,8 @@ from moveit_msgs.msg import MoveItErrorCodes
 from ur_dashboard_msgs.msg import ProgramState, RobotMode
 from ur_msgs.srv import SetIO
 
+from ur5_pick_place.nodes.ros.distro import distro
+
 REPO = Path(__file__).resolve().parents[2]
 VENV = REPO / '.venv'
 
@@ -83,13 +85,13 @@ def in_a_shell(code: str, **variables: str) -> list[str]:
 needs_venv = pytest.mark.skipif(Path(sys.prefix) != VENV, reason='not run from .venv')
 
 
-NAMES = ('FASTDDS_DEFAULT_PROFILES_FILE', 'ROS_DOMAIN_ID', 'ROS_AUTOMATIC_DISCOVERY_RANGE')
+NAMES = (distro().profiles, 'ROS_DOMAIN_ID', 'ROS_AUTOMATIC_DISCOVERY_RANGE')
 SHOW = f'import os; print(*(os.environ.get(name) for name in {NAMES}))'
 
 
 @needs_venv
 def test_a_process_discovers_fast_and_on_this_machine_only_unless_the_user_says_otherwise():
-    profiles = str(REPO / 'underlay/fastdds.xml')
+    profiles = str(VENV / 'fastdds.xml')
     assert in_a_shell(SHOW) == [profiles, 'None', 'LOCALHOST']
     own = {'ROS_DOMAIN_ID': '42', 'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET'}
     assert in_a_shell(SHOW, **own) == [profiles, '42', 'SUBNET']

@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 from cable import MACHINES, Cable, Link, why_not
 
+from ur5_pick_place.nodes.ros.distro import distro
+
 MISSING = why_not()
 pytestmark = [
     pytest.mark.drill,
     pytest.mark.nodes,
     pytest.mark.skipif(bool(MISSING), reason=MISSING),
 ]
-PROFILE = Path(__file__).parents[2] / 'underlay/fastdds.xml'
+PROFILE = Path(sys.prefix, 'fastdds.xml')
 LOOK = """
 import time, rclpy
 rclpy.init()
@@ -38,12 +40,12 @@ def look(seconds, **environment):
 def test_another_host_that_knows_the_address_sees_nothing(ros_domain):
     here = {
         'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
-        'FASTDDS_DEFAULT_PROFILES_FILE': str(PROFILE),
+        distro().profiles: str(PROFILE),
     }
     elsewhere = {
         'ROS_AUTOMATIC_DISCOVERY_RANGE': 'SUBNET',
         'ROS_STATIC_PEERS': MACHINES['cell'],
-        'FASTDDS_DEFAULT_PROFILES_FILE': '',
+        distro().profiles: '',
     }
     segments = set(os.listdir('/dev/shm'))
     command = Path(sys.executable).with_name('ik_service')

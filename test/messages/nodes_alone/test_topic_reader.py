@@ -2,6 +2,7 @@
 """Topics of many messages: polled, and no bad number is missed."""
 
 import gc
+import os
 import time
 import weakref
 from types import SimpleNamespace
@@ -185,6 +186,9 @@ def test_a_second_publisher_of_a_latched_topic_does_not_make_its_value_unknown(t
     talk.speaker.destroy_publisher(silent)
 
 
+@pytest.mark.skipif(
+    os.environ.get('ROS_DISTRO') == 'jazzy', reason='rclpy of Jazzy names no publisher'
+)
 @pytest.mark.parametrize('shows_others', [True, False])
 def test_what_is_replayed_is_shown_until_the_node_itself_is_there(talk, shows_others):
     """As the page shows a recording without a planner; nobody else takes its scene."""

@@ -21,6 +21,7 @@ from cells import CONFIG, sim_nodes
 from task_client import START, TARGET, TaskClient
 
 from ur5_pick_place.demo.processes import NodeProcesses
+from ur5_pick_place.nodes.ros.distro import distro
 
 DOMAIN = 42  # nobody else is in these networks
 NODES = {'cell': ['sim_driver'], 'pc': ['trajectory_planner', 'pick_place']}
@@ -33,7 +34,12 @@ class TwoMachines:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         os.environ['ROS_DOMAIN_ID'] = str(DOMAIN)
         os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'SUBNET'
-        os.environ['FASTDDS_DEFAULT_PROFILES_FILE'] = str(CONFIG / 'fastdds_two_pcs.xml')
+        profile = (CONFIG / 'fastdds_two_pcs.xml').read_text()
+        if os.environ['ROS_DISTRO'] == 'jazzy':  # as the file says
+            profile = profile.replace('heartbeat_period', 'heartbeatPeriod')
+        own = folder / 'fastdds.xml'
+        own.write_text(profile)
+        os.environ[distro().profiles] = str(own)
         specs = sim_nodes(folder, quick=1.5)
         self.cable = stack.enter_context(Cable(LINK))
         for machine, names in NODES.items():

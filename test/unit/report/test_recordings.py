@@ -204,8 +204,9 @@ def test_a_demo_on_a_full_disk_keeps_no_run_and_says_what_to_do(
     ros_domain, monkeypatch, capsys
 ) -> None:
     def record(_method, _options, _work, file, _stream) -> None:
-        with context, file.recording(context) as rows:
+        with file.recording(context) as rows:
             pass
+        context.shutdown()
         file.add(rows, {'method': 'ik'})
         assert file.runs == 1
 

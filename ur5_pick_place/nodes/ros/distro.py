@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar('T')
 
-_UNNAMED = 'kilted'  # the distribution of the wheels behind `make setup`, which sets no ROS_DISTRO
+_UNNAMED = 'kilted'  # where nothing sets ROS_DISTRO
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,15 @@ class Distro:
     controller: str = 'joint_trajectory_controller'
     # the argument of the driver's launch file that selects mock hardware
     mock_argument: str = 'use_mock_hardware'
+    # the environment variable with the file of Fast DDS profiles
+    profiles: str = 'FASTDDS_DEFAULT_PROFILES_FILE'
 
 
 _SCALED = 'scaled_joint_trajectory_controller'
+_FAST_DDS_2 = 'FASTRTPS_DEFAULT_PROFILES_FILE'
 _OLDER = {
-    'humble': Distro(controller=_SCALED, mock_argument='use_fake_hardware'),
-    'jazzy': Distro(controller=_SCALED),
+    'humble': Distro(_SCALED, 'use_fake_hardware', _FAST_DDS_2),
+    'jazzy': Distro(_SCALED, profiles=_FAST_DDS_2),
     'kilted': Distro(controller=_SCALED),
 }
 

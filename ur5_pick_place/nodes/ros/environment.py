@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.ros.distro import distro
 
 _LAST_DOMAIN = 232  # beyond it Fast DDS ends the process
 _DISCARD = ('127.0.0.1', 9)  # nothing is sent
@@ -70,7 +71,7 @@ def stay_on_loopback() -> None:
     machine only, but a client that knows the address can connect from another host.
 
     """
-    reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', 'FASTDDS_DEFAULT_PROFILES_FILE'
+    reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', distro().profiles
     with contextlib.suppress(OSError):
         text = Path(os.environ.get(profile, '')).read_text(encoding='utf-8')
         if os.environ.get(reach) == 'LOCALHOST' and '<interfaceWhiteList>' in text:
