@@ -43,7 +43,10 @@ MAY_IMPORT = {
     'sim.controller': BASE | {'kinematics', 'sim'},
     'nodes.sim': BASE | {'kinematics', 'nodes', 'sim'},
 }
-WITHOUT_ROS = {*BASE, 'kinematics', 'planning', 'control', 'task', 'sim', 'commands'}
+WITHOUT_ROS = {
+    *(*BASE, 'kinematics', 'planning', 'control', 'task', 'commands', 'commands.sim_controller'),
+    *('sim', 'sim.controller'),
+}
 
 
 def module_of(file: Path) -> str:

@@ -47,6 +47,7 @@ _UNLOCK_TIME = 0.1  # [s] that the controller takes
 _REDUCED = 0.5  # of the speed, in reduced mode
 _TOOL_VOLTAGE = 24  # [V] of the installation
 _MOST_WAITING = 8  # programs to compile
+_DIGITS = 7  # of what encoders tell apart [rad]: an arm at rest reports the same joints
 _GRAVITY = 9.82  # [m/s2]
 _TEMPERATURE = 28.0  # [deg C] of joints, which is not simulated
 
@@ -456,7 +457,8 @@ class Controller(Registers):
 
     def _read(self) -> None:
         self.time = _BOOT_CLOCK + self.cycles * self.step_time
-        self.q, self.qd = self.world.q, self.world.qd
+        self.q = np.round(self.world.q, _DIGITS) + 0.0  # no negative zero
+        self.qd = np.round(self.world.qd, _DIGITS) + 0.0
         self.torque = self.world.effort
         self.current = motor_currents(self.torque)
         self.wrench = self._measure_wrench() - self._wrench_zero
