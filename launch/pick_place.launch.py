@@ -37,6 +37,7 @@ from launch_ros.substitutions import FindPackageShare
 from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES
+from ur5_pick_place.kinematics.mounting import Mounting
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
 from ur5_pick_place.nodes.cell.robot_settings import load_arm
 from ur5_pick_place.nodes.ros.distro import distro
@@ -69,6 +70,11 @@ ARGUMENTS = {
         BOOLEAN,
     ),
     'ur_type': ('ur5', 'robot type, as for the UR driver', None),
+    'mounting': (
+        'floor',
+        'how the base is mounted: floor, wall, ceiling, or its roll and pitch [deg], "0 30"',
+        None,
+    ),
     'robot_ip': ('', 'address of the robot; for ursim 192.168.56.101 unless given', None),
     'rviz': ('false', 'start RViz', BOOLEAN),
     'cockpit': ('false', 'serve the cockpit, a page; its address is printed', BOOLEAN),
@@ -114,7 +120,11 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             f'{", ".join(unfit)}: only for the UR driver, which robot:=sim does not use: remove '
             'that, or set robot:=real, mock or ursim'
         )
-    names = ('namespace', 'ur_type', 'tf_prefix', 'controller', 'kinematics_params_file')
+    Mounting.read(given['mounting'])
+    names = (
+        *('namespace', 'ur_type', 'mounting', 'tf_prefix', 'controller'),
+        'kinematics_params_file',
+    )
     nodes = node_list(
         given['robot'],
         share / 'config',

@@ -156,7 +156,7 @@ class Link(Connection):
     def _parameters(
         self, clients: 'dict[str, Client[Any, Any]]', deadline: float
     ) -> dict[str, Any]:
-        wanted = {PLANNER: ['tf_prefix', 'peer_timeout', 'scene_file']}
+        wanted = {PLANNER: ['tf_prefix', 'peer_timeout', 'scene_file', 'mounting']}
         found: dict[str, Any] = {}
         for name, client in clients.items():
             names = wanted.get(name, [])

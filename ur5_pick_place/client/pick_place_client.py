@@ -32,6 +32,7 @@ from ur5_pick_place.errors import (
     Ur5PickPlaceError,
     quoted,
 )
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.conversions import (
     numbers_to_matrix,
@@ -163,7 +164,7 @@ class PickPlaceClient:
         Raises `InvalidInput`: the pose is malformed or the frame is unknown.
 
         """
-        wanted = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
+        wanted = self._tcp_pose(xyz, yaw_deg, T, frame)
         avoids = requests.flag('avoid_collisions', avoid_collisions)
         request = requests.ik_request(wanted, 'tcp', avoids)
         reply = self._link.call(GetPositionIK, 'compute_ik_all', request)
@@ -191,8 +192,10 @@ class PickPlaceClient:
         scene.
 
         - `place`: one of `places`
-        - `xyz` (3,): point of the TCP in `frame` [m], tool down
-        - `yaw_deg`: angle of the TCP's x axis about z [deg], 0 by default; with `xyz` alone
+        - `xyz` (3,): point of the TCP in `frame` [m], tool down: as the arm is mounted, or along
+          -z of a frame other than `base_link`
+        - `yaw_deg`: angle of the TCP's x axis about the vertical [deg], 0 by default; with `xyz`
+          alone
         - `T` (4, 4): pose of the TCP in `frame`, instead of `xyz`
         - `frame`: `base_link` by default
 
@@ -208,7 +211,7 @@ class PickPlaceClient:
             if not is_taught:
                 raise _refusal(place, message)
             return message
-        return self._teach_pose(place, requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame))
+        return self._teach_pose(place, self._tcp_pose(xyz, yaw_deg, T, frame))
 
     # -- jobs -------------------------------------------------------------------------------------
 
@@ -345,8 +348,7 @@ class PickPlaceClient:
         elif place:
             goal = self._goal_of(place)
         else:
-            pose = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
-            goal = requests.pose_goal(pose)
+            goal = requests.pose_goal(self._tcp_pose(xyz, yaw_deg, T, frame))
         try:
             self._move(requests.motion_goal(goal, scaling))
         except InvalidInput as error:
@@ -412,7 +414,7 @@ class PickPlaceClient:
         edges = requests.numbers('size', size, 3, 'm')
         for edge in edges:
             requests.number('size', edge, 1e-4, _LARGEST, 'm')
-        pose = requests.upright_pose(xyz, yaw_deg, T)
+        pose = requests.upright_pose(xyz, yaw_deg, T, self._mounting(frame))
         self._apply(requests.solid(name, SolidPrimitive.BOX, edges.tolist(), pose, frame))
 
     def add_cylinder(
@@ -428,7 +430,7 @@ class PickPlaceClient:
         """Add an upright cylinder [m]; `xyz` is its centre; otherwise as `add_box`."""
         requests.number('radius', radius, 1e-4, _LARGEST, 'm')
         requests.number('height', height, 1e-4, _LARGEST, 'm')
-        pose = requests.upright_pose(xyz, None, T)
+        pose = requests.upright_pose(xyz, None, T, self._mounting(frame))
         kind = SolidPrimitive.CYLINDER
         self._apply(requests.solid(name, kind, (height, radius), pose, frame))
 
@@ -453,9 +455,20 @@ class PickPlaceClient:
 
     def table_by_touch(self) -> TableTouches:
         """Return an empty series of touches, at least three, that find the table's height."""
-        return TableTouches(self._pose_at_rest, self._scene_file)
+        return TableTouches(self._pose_at_rest, self._scene_file, self._mounting(None))
 
     # -- how --------------------------------------------------------------------------------------
+
+    def _tcp_pose(
+        self, xyz: Any, yaw_deg: Any, T: ArrayLike | None, frame: str | None
+    ) -> PoseStamped:
+        pose = requests.tcp_pose(xyz, yaw_deg, T, self._mounting(frame))
+        return requests.stamped(pose, frame)
+
+    def _mounting(self, frame: str | None) -> Mounting:
+        """Return what tells where down is in a frame; -z in others than the arm's own."""
+        own = (None, f'{self._link.received.prefix}base_link')
+        return Mounting.read(self._link.parameters['mounting']) if frame in own else FLOOR
 
     def _pose_of(self, link: str, frame: str) -> Array:
         joints = self._link.received.joints()[1]

@@ -36,17 +36,13 @@ from ur5_pick_place.errors import (
     quoted,
 )
 from ur5_pick_place.kinematics import BRANCHES
-from ur5_pick_place.kinematics.transforms import (
-    Array,
-    check_transform,
-    exp_so3,
-    make_transform,
-    tool_down,
-)
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics.transforms import Array, check_transform
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.terminal import check_metres
 
+_T_DOWN_UPRIGHT = np.diag([1.0, -1.0, -1.0, 1.0])  # a tool that points down, seen from below
 _CODE = MoveItErrorCodes
 _ERRORS: dict[int, type[Ur5PickPlaceError]] = {
     _CODE.NO_IK_SOLUTION: NoSolution,
@@ -102,9 +98,13 @@ def text(name: str, value: Any) -> str:
     return value
 
 
-def tcp_pose(xyz: Any, yaw_deg: Any, T: ArrayLike | None) -> Array:
+def tcp_pose(
+    xyz: Any, yaw_deg: Any, T: ArrayLike | None, mounting: Mounting = FLOOR
+) -> Array:
     """
     Return the pose (4, 4) that a user gives as point and yaw, tool down, or as a matrix.
+
+    `mounting`: tells what is down in the frame of the pose.
 
     Raises `InvalidInput`: both or none are given, a yaw beside a matrix, or they are malformed.
 
@@ -121,7 +121,7 @@ def tcp_pose(xyz: Any, yaw_deg: Any, T: ArrayLike | None) -> Array:
     point = numbers('xyz', xyz, 3, 'm')
     check_metres('xyz', point.tolist())
     x, y, z = point.tolist()
-    return tool_down(x, y, z, _yaw(yaw_deg))
+    return mounting.tool_down(x, y, z, _yaw(yaw_deg))
 
 
 def _yaw(yaw_deg: Any) -> float:
@@ -130,12 +130,12 @@ def _yaw(yaw_deg: Any) -> float:
     return math.radians(number('yaw_deg', given, -360.0, 360.0, 'deg'))
 
 
-def upright_pose(xyz: Any, yaw_deg: Any, T: ArrayLike | None) -> Array:
-    """Return the pose (4, 4) of an object that stands on its base; errors as `tcp_pose`."""
-    if T is not None:
-        return tcp_pose(xyz, yaw_deg, T)
-    point = tcp_pose(xyz, yaw_deg, None)[:3, 3]
-    return make_transform(exp_so3([0.0, 0.0, _yaw(yaw_deg)]), point)
+def upright_pose(
+    xyz: Any, yaw_deg: Any, T: ArrayLike | None, mounting: Mounting = FLOOR
+) -> Array:
+    """Return the pose (4, 4) of an object that stands on its base; the rest as `tcp_pose`."""
+    pose = tcp_pose(xyz, yaw_deg, T, mounting)
+    return pose if T is not None else pose @ _T_DOWN_UPRIGHT
 
 
 def refuse_beside(given: str, **others: Any) -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.touch import (
     TableFit,
     TcpFit,
@@ -90,12 +91,19 @@ class TcpTouches(_Touches):
 
 
 class TableTouches(_Touches):
-    """Touches of the table with the TCP."""
+    """Touches of the table with the TCP; `mounting` tells what is level."""
+
+    def __init__(
+        self, where: Where, scene_file: Callable[[], str], mounting: Mounting = FLOOR
+    ) -> None:
+        super().__init__(where, scene_file)
+        self._mounting = mounting
 
     link = 'tcp'
 
     def result(self) -> TableFit:
-        return table_from_touches(np.array([T[:3, 3] for T in self._poses]).reshape(-1, 3))
+        points = np.array([T[:3, 3] for T in self._poses]).reshape(-1, 3)
+        return table_from_touches(points @ self._mounting.R_up_base_link.T)
 
     def _write(self, file: str) -> None:
         write_table_height(file, self.result().height)

@@ -12,6 +12,7 @@ import viser
 from ur5_pick_place.client.touch import TableTouches, TcpTouches, Where
 from ur5_pick_place.cockpit.page import line, text
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.task.preflight import Check, Observed, check_all, verdict
 
 _FIGURE = re.compile(r'(.+) since start, (.+) in all')
@@ -103,10 +104,12 @@ class TouchTab:
 
     """
 
-    def __init__(self, gui: viser.GuiApi, where: Where, scene_file: str) -> None:
+    def __init__(
+        self, gui: viser.GuiApi, where: Where, scene_file: str, mounting: Mounting = FLOOR
+    ) -> None:
         self._series: dict[str, TcpTouches | TableTouches] = {
             _TCP: TcpTouches(where, lambda: scene_file),
-            _TABLE: TableTouches(where, lambda: scene_file),
+            _TABLE: TableTouches(where, lambda: scene_file, mounting),
         }
         self._lock = threading.Lock()
         self._choice = gui.add_dropdown('Find', tuple(self._series))

@@ -154,7 +154,7 @@ class Cockpit(SerialNode):
         with self._page_tabs.add_tab('Statistics'):
             self._statistics = StatisticsTab(gui)
         with self._page_tabs.add_tab('Touch'):
-            TouchTab(gui, self._pose_at_rest, scene_file)
+            TouchTab(gui, self._pose_at_rest, scene_file, self._cell.scene.mounting)
 
     def _listen_to_cell(self) -> None:
         self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)

@@ -103,32 +103,46 @@ class CellView:
 
     def _draw_room(self) -> None:
         server, height = self._server, self._scene.table_height
-        server.scene.set_up_direction('+z')
+        mounting = self._scene.mounting
+        server.scene.set_up_direction(tuple(mounting.up.tolist()))
         server.scene.world_axes.visible = False
-        server.initial_camera.position = CAMERA
-        server.initial_camera.look_at = LOOKS_AT
+        server.initial_camera.position = self._from_level(CAMERA)
+        server.initial_camera.look_at = self._from_level(LOOKS_AT)
         server.initial_camera.fov = VIEW_ANGLE
-        server.initial_camera.up = (0.0, 0.0, 1.0)
-        server.on_client_connect(_set_phone_camera)
+        server.initial_camera.up = tuple(mounting.up.tolist())
+        server.on_client_connect(self._set_phone_camera)
         # Without the default panorama the first picture comes at once, also without a GPU.
         server.scene.configure_environment_map(None)
         server.scene.add_light_hemisphere(
             '/sky', sky_color=(255, 255, 255), ground_color=(200, 195, 185), intensity=1.6
         )
+        T_level = mounting.T_base_link_level(height)
         server.scene.add_box(
-            '/table', color=_WOOD, dimensions=_TABLE,
-            position=(0.0, 0.0, height - _TABLE[2] / 2 - 1e-3),
+            '/table', color=_WOOD, dimensions=_TABLE, wxyz=wxyz_of(T_level),
+            position=T_level[:3, 3] - (_TABLE[2] / 2 + 1e-3) * mounting.up,
         )
         server.scene.add_grid(
             '/table_grid', width=_TABLE[0], height=_TABLE[1], cell_size=0.1, section_size=0.5,
             cell_color=(205, 192, 170), section_color=(180, 165, 140),
-            position=(0.0, 0.0, height + 5e-4),
+            wxyz=wxyz_of(T_level), position=T_level[:3, 3] + 5e-4 * mounting.up,
         )
         for box in self._scene.boxes:
             server.scene.add_box(
                 f'/boxes/{box.name}', color=_OBSTACLE, dimensions=_edges(box.size), opacity=0.6,
                 position=box.T_base_link_box[:3, 3], wxyz=wxyz_of(box.T_base_link_box),
             )
+
+    def _from_level(self, point: tuple[float, float, float]) -> Array:
+        """Return a point (3,) given as of an arm that stands on its table."""
+        mounting = self._scene.mounting
+        height = 0.0 if mounting.is_upright else self._scene.table_height
+        return np.asarray((mounting.T_base_link_level(height) @ [*point, 1.0])[:3])
+
+    async def _set_phone_camera(self, client: viser.ClientHandle) -> None:
+        """Show the cell in the upper part of a phone, whose lower part the controls cover."""
+        if client.camera.aspect < _NARROW:
+            client.camera.position = self._from_level(_PHONE_CAMERA)
+            client.camera.look_at = self._from_level(_PHONE_LOOKS_AT)
 
     def _draw_tool(self) -> None:
         """Draw the tool's boxes; what the fingers sweep becomes two fingers."""
@@ -273,12 +287,6 @@ class CellView:
                         f'/ghosts/{name}/name', name, position=corners[5], font_screen_scale=0.8
                     ),
                 ]
-
-
-async def _set_phone_camera(client: viser.ClientHandle) -> None:
-    """Show the cell in the upper part of a phone, whose lower part the controls cover."""
-    if client.camera.aspect < _NARROW:
-        client.camera.position, client.camera.look_at = _PHONE_CAMERA, _PHONE_LOOKS_AT
 
 
 def _segments(lines: Sequence[Array]) -> list[Array]:

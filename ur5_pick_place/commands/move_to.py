@@ -24,7 +24,8 @@ from ur5_pick_place.client.link import Link
 from ur5_pick_place.commands.arguments import finite
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut, Ur5PickPlaceError, fixed
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.kinematics.transforms import Array, log_so3, tool_down
+from ur5_pick_place.kinematics.mounting import Mounting
+from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.ros.process import start_ros
 from ur5_pick_place.terminal import Parser, check_metres, number_within, quiet_pipe
@@ -108,6 +109,11 @@ class MoveTo:
         except TimedOut:
             return False
 
+    @property
+    def mounting(self) -> Mounting:
+        """How the arm is mounted, which tells where down is."""
+        return Mounting.read(self._link.parameters['mounting'])
+
     def tcp(self, joints: JointState) -> Array:
         """Return the TCP pose (4, 4) in base_link of a joint state."""
         request = requests.fk_request('tcp', '', joints)
@@ -149,29 +155,30 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return args
 
 
-def _print_state(title: str, joints: JointState, T: Array) -> None:
+def _print_state(title: str, joints: JointState, T: Array, mounting: Mounting) -> None:
     print(title)
     for name, position in sorted(zip(joints.name, joints.position, strict=True)):
         turned = fixed(math.degrees(position), 3)
         print(f'  {name:<22}{fixed(position, 5):>10} rad{turned:>10} deg')
     x, y, z = (fixed(v, 5) for v in T[:3, 3])
-    print(f'  TCP at ({x}, {y}, {z}) m, yaw {fixed(_yaw(T), 3)} deg')
+    print(f'  TCP at ({x}, {y}, {z}) m, yaw {fixed(_yaw(T, mounting), 3)} deg')
 
 
-def _yaw(T: Array) -> float:
-    return math.degrees(math.atan2(T[1, 0], T[0, 0]))
+def _yaw(T: Array, mounting: Mounting) -> float:
+    x, y, _ = mounting.R_up_base_link @ T[:3, 0]
+    return math.degrees(math.atan2(y, x))
 
 
 def _run(mover: MoveTo, args: argparse.Namespace) -> None:
-    T_goal = tool_down(args.x, args.y, args.z, math.radians(args.yaw))
+    T_goal = mover.mounting.tool_down(args.x, args.y, args.z, math.radians(args.yaw))
     trajectory = mover.plan(T_goal, args.scaling)
     message = trajectory.joint_trajectory
     goal = joint_state_msg(np.array(message.points[-1].positions), message.joint_names)
-    _print_state('commanded', goal, mover.tcp(goal))
+    _print_state('commanded', goal, mover.tcp(goal), mover.mounting)
     mover.move(trajectory)
     measured = mover.measure()
     T = mover.tcp(measured)
-    _print_state('measured', measured, T)
+    _print_state('measured', measured, T, mover.mounting)
     miss = (T - T_goal)[:3, 3] * 1000.0
     turn = math.degrees(float(np.linalg.norm(log_so3(T_goal[:3, :3].T @ T[:3, :3]))))
     x, y, z = (fixed(v, 3) for v in miss)

@@ -3,7 +3,7 @@
 Joint torques of a motion: the arm with tool and payload as rigid bodies, by pinocchio.
 
 M(q) qdd + C(q, qd) qd + g(q) = torque, without friction and without the motor rotors, which UR
-does not publish. The base is upright: gravity is -9.81 m/s2 along z of `base`.
+does not publish. Gravity pulls at 9.81 m/s2 in the direction that the mounting of the base gives.
 
 """
 
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
 from ur5_pick_place.kinematics.link_inertias import LinkInertia, link_inertias
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array, exp_so3, make_transform
 from ur5_pick_place.planning.scene.inertias import Load
 
@@ -30,15 +31,18 @@ class Dynamics:
     The dynamics of one arm and what it carries; safe to share between threads.
 
     `m`: ideal or calibrated; a caller's own DH table gets the UR5's inertias. `loads`: tool and
-    payload, fixed to tool0.
+    payload, fixed to tool0. `mounting`: of the base.
 
     Raises `InvalidInput`: the inertias of the arm are unknown.
 
     """
 
-    def __init__(self, m: Model, loads: Sequence[Load] = ()) -> None:
+    def __init__(
+        self, m: Model, loads: Sequence[Load] = (), mounting: Mounting = FLOOR
+    ) -> None:
         self.torque_max = m.effort_max
         self._arm = _build(m, link_inertias(m.name))
+        self._arm.gravity.linear = -GRAVITY * mounting.up_base
         self._T_joint_tool = _after_joint(m, 5)
         self._of_thread = threading.local()  # its pool: a copy of the arm with its data
         for load in loads:
@@ -120,7 +124,6 @@ def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> 
 def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
     """Return the chain of six revolute joints with a link each."""
     arm = pin.Model()
-    arm.gravity.linear = np.array([0.0, 0.0, -GRAVITY])
     for link, (joint, frame) in zip(links, chain(arm, m, pin.SE3.Identity())[1:], strict=True):
         body = pin.Inertia(link.mass, link.centre, link.inertia)
         arm.appendBodyToJoint(joint, body, frame)

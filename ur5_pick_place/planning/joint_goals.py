@@ -198,7 +198,8 @@ def check_pose(
     """
     model = collision.model
     T_base_link_tcp = T_BASE_LINK_BASE @ T_base_tool @ collision.scene.tool.T_tool_tcp
-    below = collision.scene.table_height - float(T_base_link_tcp[2, 3])
+    scene = collision.scene
+    below = scene.table_height - float(scene.mounting.up @ T_base_link_tcp[:3, 3])
     if below > 0.0:
         return PlaceReport((), f'the TCP is {_mm(below)} below the table')
     q, rows = all_solutions(model, T_base_tool, q6)

@@ -292,7 +292,7 @@ class CycleMotions:
         if not self._settings.grasp_retries:
             return (), ''
         T = forward(arm.model, self._q)
-        T[2, 3] += self._settings.approach_height
+        T[:3, 3] += self._settings.approach_height * self._planner.scene.mounting.up_base
         speed, near = self._settings.approach_speed, self._settings.approach_distance
         T_grip = forward(arm.model, self._q)
         down = PathSegment(T_grip, speed=speed, slow_last=near + _LATE)
@@ -331,7 +331,7 @@ def T_base_tool(
     """Return T_base_tool (4, 4) with the TCP at `place`, or above it; `place` is not home."""
     T = poses[taught_place(place)].T_base_tcp
     if is_above(place):
-        T[2, 3] += settings.approach_height  # base's z is base_link's
+        T[:3, 3] += settings.approach_height * planner.scene.mounting.up_base
     return T @ inverse_transform(planner.scene.tool.T_tool_tcp)
 
 

@@ -349,7 +349,7 @@ class CyclePlanner:
         with contextlib.suppress(PlanningError):
             return (planner.ptp(q_now, q_home, Scaling()),)
         T = forward(planner.model, q_now)
-        T[2, 3] += self.settings.approach_height
+        T[:3, 3] += self.settings.approach_height * planner.scene.mounting.up_base
         with contextlib.suppress(PlanningError):
             up = planner.lin(q_now, [T], Scaling(speed=self.settings.approach_speed))
             return up, planner.auto(up.trajectory.q[-1], [q_home], Scaling())

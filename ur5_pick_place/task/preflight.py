@@ -21,6 +21,7 @@ SHARED = (
     'ur_type',
     'kinematics_params_file',
     'tf_prefix',
+    'mounting',
     'scene_file',
     'controller',
     'payload_mass',
@@ -170,6 +171,14 @@ def _type(seen: Observed) -> Check:
         return Check('type', f'{ur_type}; the robot calls itself {model}{apart}')
     return Check(
         'type', f'{ur_type}, but the robot calls itself {model}', _OTHER_ROBOT
+    )
+
+
+def _mounting(seen: Observed) -> Check:
+    how = seen.parameter('mounting') or 'floor'
+    return Check(
+        'mounting', f'{how}; the driver does not tell that of the robot: compare with Mounting in '
+        'the installation on the pendant',
     )
 
 
@@ -344,6 +353,7 @@ _CHECKS: tuple[Callable[[Observed], Check], ...] = (
     _nodes,
     _settings,
     _type,
+    _mounting,
     _clock,
     _joints,
     _robot,

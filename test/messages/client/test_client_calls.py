@@ -50,6 +50,7 @@ class FakeLink:
     """Answers at once; `asked` are the services called, and `sent` what moves the arm."""
 
     def __init__(self):
+        self.parameters = {'mounting': 'floor'}
         self.received, self.timeout = ReceivedMessages(), 1.0
         self.received.states = {'pick_place': 'idle', 'trajectory_planner': 'ready'}
         self.received.on_joints(joints(HOME))

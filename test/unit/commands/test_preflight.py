@@ -15,6 +15,7 @@ SHARED = {
     'ur_type': 'ur5',
     'kinematics_params_file': '/home/you/my_ur5.yaml',
     'tf_prefix': '',
+    'mounting': 'ceiling',
     'scene_file': '/home/you/scene.yaml',
     'controller': 'scaled_joint_trajectory_controller',
     'payload_mass': 0.9,
@@ -73,7 +74,7 @@ def moved(T: np.ndarray, metres: float) -> np.ndarray:
 
 def test_a_cell_that_is_ready_has_nothing_to_be_done():
     assert not wrong(well())
-    assert len(check_all(well())) == 16
+    assert len(check_all(well())) == 17
 
 
 @pytest.mark.parametrize(
@@ -201,6 +202,7 @@ def test_another_calibration_of_the_driver_is_seen_in_tf():
     [
         ('pick_place', 'kinematics_params_file', '', "'' in pick_place; give all nodes the same"),
         ('pick_place', 'payload_mass', 1.2, '1.2 in pick_place'),
+        ('pick_place', 'mounting', 'wall', "'wall' in pick_place"),
     ],
 )
 def test_settings_that_differ_are_named(node, name, value, expected):
@@ -233,14 +235,14 @@ def test_nobody_at_all_is_one_problem_and_not_one_for_each_check():
 def test_the_report_has_a_line_each_and_the_cure_below():
     seen = replace(well(), scaling=0.0)
     lines = list(report_lines(check_all(seen), {True: '', False: ''}))
-    assert len(lines) == 17
-    assert lines[8].startswith('FAIL  speed slider')
-    assert lines[9].strip().startswith('-> raise the slider')
+    assert len(lines) == 18
+    assert lines[9].startswith('FAIL  speed slider')
+    assert lines[10].strip().startswith('-> raise the slider')
 
 
 def test_what_another_node_publishes_forges_no_line_of_the_report():
     forged = 'x\n\x1b[32mok\x1b[0m  robot         running'
     seen = replace(well(), task_state=f'stopped: {forged}', controllers={forged: 'active'})
     lines = list(report_lines(check_all(seen), {True: '', False: ''}))
-    assert len(lines) == 18 and all(line.isprintable() for line in lines)
+    assert len(lines) == 19 and all(line.isprintable() for line in lines)
     assert rf'stopped: {forged.encode("unicode_escape").decode()}' in '\n'.join(lines)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.task.grippers.registry import DEFAULT
 
@@ -56,6 +57,7 @@ def node_list(
     *,
     namespace: str = '',
     ur_type: str = 'ur5',
+    mounting: str = 'floor',
     tf_prefix: str = '',
     controller: str = '',
     kinematics_params_file: str = '',
@@ -69,8 +71,9 @@ def node_list(
     Return the package's nodes for a robot.
 
     `robot`: one of `ROBOTS`; the simulated cell is a node of ours, the others need the UR driver.
-    `config`: folder of the parameter files. `namespace`, `ur_type`, `tf_prefix`, `controller`,
-    `kinematics_params_file`, `params_file`: as for the launch file; empty for the default.
+    `config`: folder of the parameter files. `namespace`, `ur_type`, `mounting`, `tf_prefix`,
+    `controller`, `kinematics_params_file`, `params_file`: as for the launch file; empty for the
+    default.
     `gripper`: the kind of gripper; empty for that of the user's file, else the default. `cockpit`:
     parameters of the cockpit; None = no cockpit. `record`: whether the flight recorder is one of
     them. `parameters`: by executable, of those that start; they win over all others.
@@ -80,13 +83,14 @@ def node_list(
 
     """
     _check_robot(robot, kinematics_params_file)
-    arm: dict[str, Parameter] = {'ur_type': ur_type, 'tf_prefix': tf_prefix}
+    arm: dict[str, Parameter] = {'ur_type': ur_type, 'mounting': mounting, 'tf_prefix': tf_prefix}
     arm['controller'] = controller or distro().controller
     shared = {**arm, 'use_sim_time': robot == 'sim'}
     shared['kinematics_params_file'] = kinematics_params_file
     own_file = (user_path(params_file),) if params_file else ()
     own = _own_parameters(own_file[0], namespace, shared) if own_file else {}
     choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
+    _check_table(robot, mounting, own, parameters)
     files = partial(
         _files_of, config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file
     )
@@ -165,6 +169,18 @@ def _places(
         return {}
     suffix = f'-{name.replace("/", "-")}'  # no name of ROS has a '-'
     return {'poses_file': str(poses_file(config, robot, suffix))}
+
+
+def _check_table(
+    robot: str, mounting: str, own: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Refuse a simulated arm that would be mounted into the table of config/."""
+    is_own = 'scene_file' in own or all('scene_file' in given.get(n, {}) for n in _ROBOT_NODES)
+    if robot == 'sim' and Mounting.read(mounting) != FLOOR and not is_own:
+        raise InvalidInput(
+            f'mounting = {mounting!r}: the table of config/ suits an arm that stands on it; give '
+            'a params_file with a scene_file of your own, or use make cell MOUNTING=…'
+        )
 
 
 def _check_robot(robot: str, kinematics_params_file: str) -> None:

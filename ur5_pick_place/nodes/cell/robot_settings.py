@@ -10,6 +10,7 @@ from rclpy.node import Node
 from ur5_pick_place.config_files import share_directory, user_path
 from ur5_pick_place.errors import InvalidInput, UnknownGroup
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.mounting import Mounting
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene.scene import Scene, Tool
 from ur5_pick_place.planning.scene.scene_file import load_scene
@@ -32,6 +33,11 @@ class RobotSettings(Settings):
     )
     scene_file: str = setting(
         '', 'table height, TCP, tool, boxes; a path, or a bare file name within config/'
+    )
+    mounting: str = setting(
+        'floor',
+        'how the base is mounted: floor, wall (z of base_link level, x down), ceiling, or its '
+        'roll and pitch about level axes [deg], such as "0 30"',
     )
     payload_mass: float | None = setting(
         None, 'mass of the tool, without a part', unit='kg', low=0.0, high=35.0, kind=float
@@ -77,6 +83,7 @@ class RobotSettings(Settings):
         if self.tool_voltage not in (None, 0, 12, 24):
             raise InvalidInput(f'tool_voltage = {self.tool_voltage} V: must be 0, 12 or 24 V')
         check_ros_name('controller', self.controller)
+        Mounting.read(self.mounting)
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,7 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
         if settings.scene_file
         else Scene(table_height=-2.0, tool=Tool(np.eye(4)))
     )
+    scene = replace(scene, mounting=Mounting.read(settings.mounting))
     return RobotSetup(
         model=model,
         joint_names=tuple(settings.tf_prefix + name for name in JOINT_NAMES),

@@ -108,7 +108,7 @@ def _edges(size: Array) -> Array:
 
 def surroundings(scene: Scene) -> MarkerArray:
     """Return table, boxes, gripper and clients' objects, and delete earlier markers."""
-    middle = make_transform(np.eye(3), [0.0, 0.0, scene.table_height - _TABLE[2] / 2])
+    middle = scene.mounting.T_base_link_level(scene.table_height - _TABLE[2] / 2)
     world = scene.world
     solids: list[tuple[str, Array, Shape]] = [
         ('base_link', middle, Cuboid(np.array(_TABLE))),

@@ -101,7 +101,7 @@ class PickPlace(SerialNode):
             ),
             cell.model,
             cell.scene,
-            Dynamics(cell.model, [cell.tool_load]),
+            Dynamics(cell.model, [cell.tool_load], cell.scene.mounting),
             self._port,
             self._emit,
         )

@@ -67,7 +67,10 @@ class Teaching:
     ) -> None:
         node, self._frames, self._names = cell.node, cell.frames, tuple(places)
         self._frame_places = FramePlaces(
-            cell.frames, places, lambda: node.get_clock().now().nanoseconds * 1e-9
+            cell.frames,
+            places,
+            lambda: node.get_clock().now().nanoseconds * 1e-9,
+            cell.scene.mounting,
         )
         self._file = PosesFile(path)
         self.warning = self._file.warning

@@ -277,7 +277,7 @@ def _facts(robot: RobotSettings, motion: MotionSettings) -> dict[str, Any]:
     except Ur5PickPlaceError:
         return {}
     facts = arm_facts(setup.model, setup.T_tool_tcp, motion_limits(setup.model, motion))
-    return {'arm': {**facts, 'ur_type': robot.ur_type}}
+    return {'arm': {**facts, 'ur_type': robot.ur_type, 'mounting': robot.mounting}}
 
 
 def main() -> None:

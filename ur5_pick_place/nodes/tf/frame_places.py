@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, UnknownFrame
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, tool_down
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.task.cycle.file import PlaceSettings
 
@@ -27,16 +28,20 @@ class FramePlaces:
     """
     Reads the places of a cycle that have a frame.
 
-    `places`: all places of the cycle. `now`: returns ROS time [s].
+    `places`: all places of the cycle. `now`: returns ROS time [s]. `mounting`: what is level.
 
     - `T_base`: the TCP at each place by name, (4, 4), as read last
 
     """
 
     def __init__(
-        self, frames: Frames, places: Mapping[str, PlaceSettings], now: Callable[[], float]
+        self,
+        frames: Frames,
+        places: Mapping[str, PlaceSettings],
+        now: Callable[[], float],
+        mounting: Mounting = FLOOR,
     ) -> None:
-        self._frames, self._now = frames, now
+        self._frames, self._now, self._mounting = frames, now, mounting
         self._places = {name: place for name, place in places.items() if place.from_frame}
         self.T_base: dict[str, Array] = {}
 
@@ -105,7 +110,7 @@ class FramePlaces:
 
     def _tcp(self, name: str, T_base_link_frame: Array) -> Array:
         """Return T_base_tcp, (4, 4), for the pose of a frame."""
-        x, y, _ = T_base_link_frame[:3, 0]
+        x, y, _ = self._mounting.R_up_base_link @ T_base_link_frame[:3, 0]
         if math.hypot(x, y) < _LEVEL:
             raise InvalidInput(
                 f'{name}: the x axis of the TF frame {self._places[name].from_frame!r} is '
@@ -113,7 +118,8 @@ class FramePlaces:
                 '45 deg, as the gripper is turned by it'
             )
         px, py, pz = map(float, T_base_link_frame[:3, 3])
-        return np.asarray(T_BASE_BASE_LINK @ tool_down(px, py, pz, math.atan2(y, x)))
+        T_down = self._mounting.tool_down(px, py, pz, math.atan2(y, x))
+        return np.asarray(T_BASE_BASE_LINK @ T_down)
 
     def _check_jump(self, name: str, T: Array, T_before: Array, when: str) -> None:
         place = self._places[name]

@@ -107,9 +107,8 @@ class TrajectoryPlanner(SerialNode):
         self.cell = cell = make_cell(self, settings.robot, settings.stamps)
         health = settings.health
         warn_of_gaps(self, cell.model, cell.unset_parameters, check_modes=health.check_modes)
-        self._planner = MotionPlanner(
-            cell.model, settings.motion, cell.scene, Dynamics(cell.model, [cell.tool_load])
-        )
+        dynamics = Dynamics(cell.model, [cell.tool_load], cell.scene.mounting)
+        self._planner = MotionPlanner(cell.model, settings.motion, cell.scene, dynamics)
         refuse_if_served(self, _SERVED)
         self._link, self._manager = self._connect()
         self._requests = PlanRequests(cell, self._planner, settings, self._present_joints)

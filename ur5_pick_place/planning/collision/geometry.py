@@ -95,7 +95,7 @@ def find_obstacles(model: Model, scene: Scene) -> Iterator[Body]:
                 if shape.normal @ shoulder < shape.offset:
                     shape = Plane(-shape.normal, -shape.offset)
             yield Body(f'object {shown(thing.id)}', WORLD, T, shape)
-    yield Body('table', WORLD, np.eye(4), Plane(np.array([0.0, 0.0, 1.0]), scene.table_height))
+    yield Body('table', WORLD, np.eye(4), Plane(scene.mounting.up, scene.table_height))
 
 
 def _attached(thing: AttachedObject) -> list[Body]:

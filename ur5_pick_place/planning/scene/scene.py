@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics.model import LINKS
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array, check_transform
 from ur5_pick_place.planning.scene.world import OWN_PART, AttachedObject, SceneObject, World
 from ur5_pick_place.settings import is_finite_number
@@ -93,7 +94,8 @@ class Tool:
 class Scene:
     """Everything that the arm can collide with, except itself."""
 
-    table_height: float  # z of the table top [m]; everything below is solid
+    # height of the table top over the origin of `base_link` [m]; everything below is solid
+    table_height: float
     tool: Tool
     boxes: tuple[Box, ...] = ()  # at most `MAX_BOXES`, no name twice
     part: Part | None = None  # the part to grip, carried or not
@@ -101,6 +103,7 @@ class Scene:
     margin: float = 0.005  # distance below which two bodies count as touching [m]
     # Clients' objects; their ids are separate from the names here
     world: World = field(default_factory=World)
+    mounting: Mounting = FLOOR  # tells what is up and down
 
     def __post_init__(self) -> None:
         _check_number('table height', self.table_height, HEIGHT_RANGE)
@@ -137,6 +140,8 @@ class Scene:
                 digest.update((np.round(np.asarray(value, dtype='<f8'), 9) + 0.0).tobytes())
 
         add('scene', self.table_height, self.margin, self.tool.T_tool_tcp)
+        if self.mounting != FLOOR:
+            add('mounting', self.mounting.up)
         for shape in sorted(self.tool.shapes, key=lambda s: s.name):
             add('tool ' + shape.name, shape.T_tool_box, shape.size)
         for box in sorted(self.boxes, key=lambda b: b.name):

@@ -40,16 +40,17 @@ def retract_from_place(
     """
     height, T_base_tool = settings.approach_height, forward(planner.model, q)
     tcp = (T_base_tool @ planner.scene.tool.T_tool_tcp)[:3, 3]
-    near = [(float(np.linalg.norm(p - tcp)), name, float(p[2])) for name, p in places]
-    distance, name, z = min(near, default=(math.inf, '', 0.0))
+    up = planner.scene.mounting.up_base
+    near = [(float(np.linalg.norm(p - tcp)), name, float(up @ (tcp - p))) for name, p in places]
+    distance, name, above_it = min(near, default=(math.inf, '', 0.0))
     if distance >= height:
         return None
-    rise = z + height - float(tcp[2])
+    rise = height - above_it
     if rise < _MIN_RISE * height:
         return None
     T_up = T_base_tool.copy()
-    T_up[2, 3] += rise
-    slow = max(settings.approach_distance - float(tcp[2] - z), 0.0)
+    T_up[:3, 3] += rise * up
+    slow = max(settings.approach_distance - above_it, 0.0)
     speed = settings.approach_speed if slow else 0.0
     try:
         motion = chain_of_tcp(planner, q, [PathSegment(T_up, speed=speed, slow_first=slow)])

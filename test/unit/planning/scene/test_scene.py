@@ -10,6 +10,7 @@ import yaml
 from scenes import crate, pose, scene, with_boxes
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.mounting import Mounting
 from ur5_pick_place.planning.scene.scene import MAX_BOXES, Box, Part, Tool
 from ur5_pick_place.planning.scene.scene_file import load_scene, scene_from_dict
 
@@ -190,6 +191,7 @@ def test_picking_the_part_up_keeps_the_fingerprint():
     'change',
     [
         lambda s: replace(s, table_height=0.001),
+        lambda s: replace(s, mounting=Mounting.read('wall')),
         lambda s: replace(s, margin=0.006),
         lambda s: replace(s, part=None),
         lambda s: replace(s, part=Part(pose(z=0.001), s.part.size)),
