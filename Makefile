@@ -13,12 +13,13 @@ help:
 	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
 	@echo '             METHOD=ik|resolved_rate|gradient|all  RTF=1 is the real-time factor'
 	@echo '             UR_TYPE=ur3|ur5|ur10|ur3e|ur5e|ur7e|ur10e|ur12e|ur16e|ur8long|ur15|ur18|ur20|ur30'
+	@echo '             MOUNTING=floor|wall|ceiling or roll and pitch of the base, as "0 30" [deg]'
 	@echo '             WALL=0.35 puts a wall of that height [m] between start and target'
 	@echo '             GRIPPER=digital|vacuum|action: fingers, a suction cup, fingers behind an action'
 	@echo '             CYCLE=cycle_two_boxes.yaml: another cycle file; GRID="2 2 1" fills a pallet at target;'
 	@echo '             all of these go together, in any combination'
 	@echo 'make cell    the simulated cell with its page, until Ctrl-C'
-	@echo '             UR_TYPE=ur5  GRIPPER=…  RTF=1  PORT=8060  PARTS=1 (cubes)  CYCLE=cycle_tag.yaml;'
+	@echo '             UR_TYPE=ur5  MOUNTING=…  GRIPPER=…  RTF=1  PORT=8060  PARTS=1 (cubes)  CYCLE=cycle_tag.yaml;'
 	@echo '             ROS_DOMAIN_ID as in the environment, else 0'
 	@echo 'make test    run linter and all tests that fit 10 minutes on 2 cores'
 	@echo 'make drills  run the other tests: deaths, floods, lost links, whole cycles (12 minutes)'
@@ -36,13 +37,13 @@ help:
 	@echo 'make clean   remove everything that was built; keeps out/'
 
 # A variable on the command line that a target does not take is refused, not ignored.
-takes_demo := METHOD UR_TYPE GRIPPER START TARGET RTF SEED WALL CYCLE GRID
-takes_cell := UR_TYPE GRIPPER RTF PORT PARTS CYCLE
+takes_demo := METHOD UR_TYPE MOUNTING GRIPPER START TARGET RTF SEED WALL CYCLE GRID
+takes_cell := UR_TYPE MOUNTING GRIPPER RTF PORT PARTS CYCLE
 takes_faults := NODES RTF UR_TYPE METHOD JOBS DASK
 takes_soak := NODES RTF UR_TYPE N SEED METHOD GRIPPER JOBS DASK
 is_given = $(filter command,$(firstword $(origin $(1))))
 $(foreach goal,$(filter demo cell faults soak,$(MAKECMDGOALS)),\
-  $(foreach name,METHOD UR_TYPE GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS NODES,\
+  $(foreach name,METHOD UR_TYPE MOUNTING GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS NODES,\
     $(if $(and $(call is_given,$(name)),$(filter-out $(takes_$(goal)),$(name))),\
       $(error make $(goal) does not take $(name), only $(takes_$(goal))))))
 
@@ -52,16 +53,16 @@ unexport PYTHONDONTWRITEBYTECODE
 setup:
 	@$(PYTHON) underlay/make_venv.py $(ROS)
 
-export METHOD UR_TYPE GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS
+export METHOD UR_TYPE MOUNTING GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS
 demo: setup
 	@exec .venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(UR_TYPE),--ur-type "$$UR_TYPE") \
-	  $(if $(START),--start "$$START") \
+	  $(if $(MOUNTING),--mounting "$$MOUNTING") $(if $(START),--start "$$START") \
 	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED") \
 	  $(if $(WALL),--wall "$$WALL") $(if $(GRIPPER),--gripper "$$GRIPPER") \
 	  $(if $(CYCLE),--cycle "$$CYCLE") $(if $(GRID),--grid "$$GRID")
 
 cell: setup
-	@exec .venv/bin/cell $(if $(UR_TYPE),--ur-type "$$UR_TYPE") $(if $(RTF),--rtf "$$RTF") \
+	@exec .venv/bin/cell $(if $(UR_TYPE),--ur-type "$$UR_TYPE") $(if $(MOUNTING),--mounting "$$MOUNTING") $(if $(RTF),--rtf "$$RTF") \
 	  $(if $(GRIPPER),--gripper "$$GRIPPER") $(if $(PORT),--port "$$PORT") $(if $(PARTS),--parts "$$PARTS") \
 	  $(if $(CYCLE),--cycle "$$CYCLE")
 

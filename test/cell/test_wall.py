@@ -12,7 +12,7 @@ from scipy.spatial.transform import Rotation
 from solids import UR5
 
 from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.demo.cycle_layout import write_scene_with_wall
+from ur5_pick_place.demo.cycle_layout import with_wall
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
@@ -31,7 +31,8 @@ HEIGHT = 0.35
 def wall(tmp_path):
     """The scene file with the wall."""
     file = tmp_path / 'scene.yaml'
-    write_scene_with_wall(CONFIG / 'scene_sim.yaml', *SPOTS, HEIGHT, file)
+    scene = with_wall(read_yaml(CONFIG / 'scene_sim.yaml', 'scene file'), *SPOTS, HEIGHT)
+    file.write_text(yaml.safe_dump(scene))
     return str(file)
 
 

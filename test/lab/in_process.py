@@ -8,6 +8,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from ur5_pick_place.control.robot_status import (
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.kinematics import forward, load_model
+from ur5_pick_place.kinematics.mounting import Mounting
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     Array,
@@ -46,7 +48,8 @@ from ur5_pick_place.sim.controllers.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.faults import FaultInjector
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
-from ur5_pick_place.sim.physics.scene_boxes import load_boxes
+from ur5_pick_place.sim.layouts import home
+from ur5_pick_place.sim.physics.scene_boxes import load_boxes, load_table_height
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import ContactSettings, Program
 from ur5_pick_place.task.cycle.file import load_cycle
@@ -80,11 +83,12 @@ class InProcessCell:
     def __init__(self, overrides: Mapping[str, Any] = {}) -> None:
         config = Configuration({**_ROBOT, **overrides})
         scene_file = CONFIG / config['scene_file']
-        scene, boxes = load_scene(scene_file), load_boxes(scene_file)
+        scene = replace(load_scene(scene_file), mounting=Mounting.read(config['mounting']))
+        boxes, height = load_boxes(scene_file), load_table_height(scene_file)
         self.model = load_model(config['ur_type'])
         # The fingers on an output stand in for a gripper class from outside this package.
         gripper = config['gripper'] if config['gripper'] in GRIPPERS else DIGITAL
-        self.world = World(config.read(CellSettings, gripper=gripper), boxes=boxes)
+        self.world = World(config.read(CellSettings, gripper=gripper), None, boxes, height)
         self.driver = Driver(
             self.world, config.read(DriverSettings), config.read(ContactSettings)
         )
@@ -97,7 +101,8 @@ class InProcessCell:
         self._T_tcp_part: Array | None = None
         self.speed = 0.0
 
-        dynamics = Dynamics(self.model, [Load(config['payload_mass'], np.zeros(3))])
+        load = Load(config['payload_mass'], np.zeros(3))
+        dynamics = Dynamics(self.model, [load], scene.mounting)
         planner = MotionPlanner(self.model, config.read(MotionSettings), scene, dynamics)
         health, tracking = config.read(HealthSettings), config.read(TrackingSettings)
         self.controller = ControllerPort(self.driver, config['controller'], tracking)
@@ -158,7 +163,7 @@ class InProcessCell:
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._T_tcp_part is not None
         wanted = target.T_base_link_tcp(self.station.planner.scene) @ self._T_tcp_part
-        return distance(wanted, self.T_world_part)
+        return distance(wanted, self.world.T_base_link_world @ self.T_world_part)
 
     def figures(self) -> dict[str, float]:
         self.station.machine.plan = None  # up to 0.5 MB, and another one in each cycle
@@ -179,15 +184,16 @@ class InProcessCell:
         self.start('init_gripper')
         self.until(lambda: not self.is_busy, 60.0, 'the end of init_gripper')
         origin, tool = self.station.provenance, self.station.planner.scene.tool
-        T_home = forward(self.model, HOME) @ tool.T_tool_tcp
-        joints = tuple(float(v) for v in HOME)
+        q_home = home(self.station.planner.scene.mounting)
+        T_home = forward(self.model, q_home) @ tool.T_tool_tcp
+        joints = tuple(q_home.tolist())
         self.poses = {'home': TaughtPose(numbers_from_matrix(T_home), origin, '', joints)}
         for name, spot in (('start', start), ('target', target)):
             T = T_BASE_BASE_LINK @ spot.T_base_link_tcp(self.station.planner.scene)
             self.poses[name] = TaughtPose(numbers_from_matrix(T), origin, '')
 
     def put_part(self, spot: Spot) -> None:
-        self.world.place_part(*spot)
+        self.world.place_part(spot.x, spot.y, spot.yaw)
 
     def run(self) -> None:
         self.station.machine.make_plan(self.poses)

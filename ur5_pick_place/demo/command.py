@@ -80,6 +80,7 @@ def _keep(work: Path, options: DemoOptions) -> int:
     facts = {
         'real_time_factor': options.rtf,
         'seed': options.seed,
+        'mounting': str(options.stand.mounting),
         'gripper': options.gripper,
         'cycle': options.cycle_file.name,
         'grid': options.grid,

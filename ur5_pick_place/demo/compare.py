@@ -135,8 +135,8 @@ def _report(runs: Sequence[MethodRun], options: DemoOptions, changes: dict[str, 
     for method, failure in failures.items():
         print(f'{method} did not place the cube: {failure}')
     content = {
-        'start': options.task.start,
-        'target': options.task.target,
+        'start': options.task.start and options.task.start[:3],
+        'target': options.task.target and options.task.target[:3],
         'changes': changes,
         'straight_moves': moves,
         'figures': columns,

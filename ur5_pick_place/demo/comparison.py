@@ -151,7 +151,8 @@ def _goal(place: str, options: DemoOptions) -> Array:
     spot = options.task.spots[taught_place(place)]
     T = np.asarray(T_BASE_BASE_LINK @ spot.T_base_link_tcp(scene_of(options)))
     if is_above(place):
-        T[2, 3] += Configuration({}).read(TaskSettings).approach_height
+        height = Configuration({}).read(TaskSettings).approach_height
+        T[:3, 3] += height * spot.stand.mounting.up_base
     return T
 
 

@@ -12,17 +12,19 @@ import yaml
 
 from ur5_pick_place.config_files import read_yaml, user_path
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
-from ur5_pick_place.demo.spots import Displacement, Spot
+from ur5_pick_place.demo.spots import Displacement, Spot, Stand
 from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.mounting import FLOOR
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     T_BASE_LINK_BASE,
     Array,
+    rpy_from_matrix,
     tool_down,
 )
-from ur5_pick_place.sim.layouts import LAYOUTS
-from ur5_pick_place.sim.physics.cell import MAX_PARTS
+from ur5_pick_place.sim.layouts import LAYOUTS, mounted
+from ur5_pick_place.sim.physics.cell import MAX_PARTS, upright
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle.file import Cycle, load_cycle
 from ur5_pick_place.task.cycle.pattern import PatternSettings, poses_by_cycle
@@ -57,7 +59,9 @@ def read_cycle(name: str, gripper: str) -> tuple[Path, Cycle]:
     return path, load_cycle(path, kind(own.read(kind.settings_type), None).pins)
 
 
-def layout(cycle: Cycle, ur_type: str = 'ur5') -> dict[str, Spot]:
+def layout(
+    cycle: Cycle, ur_type: str = 'ur5', stand: Stand = Stand()
+) -> dict[str, Spot]:
     """
     Return a spot on the table for each place of a cycle but home and those read from a frame.
 
@@ -76,7 +80,7 @@ def layout(cycle: Cycle, ur_type: str = 'ur5') -> dict[str, Spot]:
                 f'{len(names)} places {"to pick from" if is_pick else "without a pick"}: at most '
                 f'{len(spots)} fit on the table of the simulated cell'
             )
-        found |= {name: Spot(*spot) for name, spot in zip(names, spots, strict=False)}
+        found |= {name: Spot(*spot, stand) for name, spot in zip(names, spots, strict=False)}
     return found
 
 
@@ -163,20 +167,30 @@ def _last_place(cycle: Cycle, place: str) -> str:
     return place
 
 
-def write_scene_with_wall(
-    scene_file: Path, start: Spot, target: Spot, height: float, path: Path
-) -> None:
-    """Write a scene file with a wall of `height` [m] halfway, across the straight path."""
-    scene = read_yaml(scene_file, 'scene file')
+def mounted_scene(scene_file: Path, ur_type: str, stand: Stand, folder: Path) -> Path:
+    """Return the scene file of a cell: as given, or that of a mounted arm in `folder`."""
+    if stand.mounting == FLOOR:
+        return scene_file
+    content = mounted(read_yaml(scene_file, 'scene file'), ur_type, stand.mounting)
+    path = folder / 'scene.yaml'
+    path.write_text(yaml.safe_dump(content), encoding='utf-8')
+    return path
+
+
+def with_wall(
+    scene: Mapping[str, Any], start: Spot, target: Spot, height: float
+) -> dict[str, Any]:
+    """Return a scene file's content with a wall of `height` [m] across the straight path."""
     across = math.atan2(target.y - start.y, target.x - start.x) + math.pi / 2
+    x, y = (start.x + target.x) / 2, (start.y + target.y) / 2
+    T = start.stand.T_base_link_table @ upright(x, y, height / 2, math.remainder(across, math.pi))
     box = {
         'name': 'wall',
-        'position': [(start.x + target.x) / 2, (start.y + target.y) / 2, height / 2],
-        'rpy': [0.0, 0.0, math.degrees(math.remainder(across, math.pi))],
+        'position': T[:3, 3].tolist(),
+        'rpy': np.rad2deg(rpy_from_matrix(T[:3, :3])).tolist(),
         'size': [_WALL_LENGTH, _WALL_THICKNESS, height],
     }
-    content = {**scene, 'boxes': [*scene.get('boxes', []), box]}
-    path.write_text(yaml.safe_dump(content), encoding='utf-8')
+    return {**scene, 'boxes': [*scene.get('boxes', []), box]}
 
 
 class Attendant:

@@ -18,16 +18,25 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.demo.configuration import CONFIG, scene_file
-from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
-from ur5_pick_place.demo.options import add_cycle, add_gripper, add_rtf
+from ur5_pick_place.demo.cycle_layout import layout, mounted_scene, pick_places, read_cycle
+from ur5_pick_place.demo.options import add_cycle, add_gripper, add_mounting, add_rtf
 from ur5_pick_place.demo.processes import NodeProcesses, begin_command, working_folder
-from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
+from ur5_pick_place.demo.spots import (
+    Spot,
+    SpotChecker,
+    Stand,
+    default_spots,
+    spot_of,
+    stand_of,
+)
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.cell.node_list import node_list, poses_file
+from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list, poses_file
 from ur5_pick_place.nodes.ros.distro import discovery
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
@@ -76,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog='Example: cell --port 8061 --rtf 0.5',
     )
     add_ur_type(parser)
+    add_mounting(parser)
     add_gripper(parser)
     add_rtf(parser)
     parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')
@@ -95,53 +105,63 @@ def _run(given: argparse.Namespace) -> None:
     domain = prepare_environment()
     os.environ.update(discovery('LOCALHOST'))
     path, cycle = read_cycle(given.cycle, given.gripper)
-    spots = layout(cycle, given.ur_type)
-    places = _poses_file(given.ur_type, given.gripper, domain)
+    stand = stand_of(given.ur_type, given.mounting)
+    spots = layout(cycle, given.ur_type, stand)
+    places = _poses_file(given.ur_type, given.gripper, domain, given.mounting)
     taught, remark = usable_places(PosesFile(places).poses)
     pick = next(iter(pick_places(cycle)), '')
-    start = spots.get(pick, default_spots(given.ur_type)[0])
+    start = spots.get(pick, default_spots(given.ur_type, stand)[0])
     if pick in taught:
-        start, remark = spot_of_cube(taught[pick].T_base_tcp, given.ur_type, given.gripper)
+        T = taught[pick].T_base_tcp
+        start, remark = spot_of_cube(T, given.ur_type, given.gripper, stand)
     own = {'poses_file': str(places), 'cycle_file': str(path)}
     sim = {'real_time_factor': given.rtf, 'parts': given.parts, **start.parameters}
-    specs = node_list(
+    missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
+    _check_port(given.port)
+    with _reserved(domain), working_folder() as folder:
+        scene = mounted_scene(scene_file(given.gripper), given.ur_type, stand, folder)
+        specs = _specs(given, scene, {'pick_place': own, 'sim_driver': sim})
+        with NodeProcesses(specs, domain, folder) as nodes:
+            _prepare(scene, nodes, missing)
+            if remark:
+                print(f'cell: {remark}', file=sys.stderr)
+            address = _wait_for_address(folder / f'{_COCKPIT}.log', nodes)
+            print(_welcome(given.ur_type, domain, address, time.monotonic() - begin))
+            for name, place in cycle.places.items():
+                if place.from_frame:
+                    print(f'Plan reads {name} from the TF frame {place.from_frame}: publish it.\n')
+            _watch(nodes, folder)
+
+
+def _specs(
+    given: argparse.Namespace, scene: Path, own: Mapping[str, Mapping[str, Any]]
+) -> tuple[NodeSpec, ...]:
+    """Return the nodes of the cell; `own`: further parameters by node."""
+    shared = {'scene_file': str(scene)} if given.mounting != FLOOR else {}
+    return node_list(
         'sim',
         CONFIG,
         ur_type=given.ur_type,
+        mounting=str(given.mounting),
         gripper=given.gripper,
         cockpit={'host': _HOST, 'port': given.port},
         record=True,
-        parameters={'pick_place': own, 'sim_driver': sim},
+        parameters={name: {**shared, **own.get(name, {})} for name in EXECUTABLES},
     )
-    _check_port(given.port)
-    with (
-        _reserved(domain),
-        working_folder() as folder,
-        NodeProcesses(specs, domain, folder) as nodes,
-    ):
-        missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
-        _prepare(scene_file(given.gripper), nodes, missing)
-        if remark:
-            print(f'cell: {remark}', file=sys.stderr)
-        address = _wait_for_address(folder / f'{_COCKPIT}.log', nodes)
-        print(_welcome(given.ur_type, domain, address, time.monotonic() - begin))
-        for name, place in cycle.places.items():
-            if place.from_frame:
-                print(f'Plan reads {name} from the TF frame {place.from_frame}: publish it.\n')
-        _watch(nodes, folder)
 
 
-def _poses_file(ur_type: str, gripper: str, domain: int) -> Path:
+def _poses_file(ur_type: str, gripper: str, domain: int, mounting: Mounting = FLOOR) -> Path:
     """
-    Return the file of taught places: one for each type, gripper and domain.
+    Return the file of taught places: one for each type, gripper, mounting and domain.
 
     Poses of one arm or tool mislead another, and two cells may run at the same time.
 
     """
     of_type = '' if ur_type == 'ur5' else f'_{ur_type}'
     of_gripper = '' if gripper == DIGITAL else f'_{gripper}'
+    of_mounting = '' if mounting == FLOOR else f'_{mounting}'.replace(' ', '_')
     of_domain = f'_domain{domain}' if domain else ''
-    return poses_file(CONFIG, 'sim', f'{of_type}{of_gripper}{of_domain}')
+    return poses_file(CONFIG, 'sim', f'{of_type}{of_gripper}{of_mounting}{of_domain}')
 
 
 def usable_places(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
@@ -153,17 +173,19 @@ def usable_places(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPos
     return left, "start and target were the same place: both are taught anew, as the demo's"
 
 
-def spot_of_cube(T_base_tcp: Array, ur_type: str, gripper: str) -> tuple[Spot, str]:
+def spot_of_cube(
+    T_base_tcp: Array, ur_type: str, gripper: str, stand: Stand = Stand()
+) -> tuple[Spot, str]:
     """Return where the cube lies for a taught start, and a remark if that is not at start."""
     T = T_BASE_LINK_BASE @ T_base_tcp
-    spot = spot_of(T)
+    spot, height = spot_of(T, stand)
     try:
-        SpotChecker(ur_type, gripper).check_spot('start', spot)
+        SpotChecker(ur_type, gripper, stand).check_spot('start', spot)
     except InvalidInput as error:
-        spot = default_spots(ur_type)[0]
+        spot = default_spots(ur_type, stand)[0]
         return spot, f"the cube lies at the demo's start, {spot}, not at the taught one: {error}"
     T_wanted = spot.T_base_link_tcp(load_scene(scene_file(gripper)))
-    above = float(T[2, 3] - T_wanted[2, 3])
+    above = height - spot_of(T_wanted, stand)[1]
     tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_wanted[:3, 2]))))
     if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
         return spot, ''

@@ -5,27 +5,34 @@ import argparse
 import math
 import os
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from ur5_pick_place.commands.arguments import add_ur_type
-from ur5_pick_place.config_files import user_path
+from ur5_pick_place.config_files import read_yaml, user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.demo.cycle_layout import layout, read_cycle, task_of
+from ur5_pick_place.demo.configuration import scene_file
+from ur5_pick_place.demo.cycle_layout import layout, read_cycle, task_of, with_wall
 from ur5_pick_place.demo.spots import (
     Displacement,
     Spot,
     SpotChecker,
+    Stand,
     check_apart,
     default_spots,
     spot_of,
+    stand_of,
 )
 from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.kinematics.mounting import FLOOR, NAMED, Mounting
+from ur5_pick_place.planning.scene.scene_file import scene_from_dict
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
+from ur5_pick_place.sim.layouts import home, mounted
 from ur5_pick_place.sim.physics.cell import PART_SIZE
 from ur5_pick_place.task.cycle.file import Cycle
 from ur5_pick_place.task.motions import IK
@@ -50,6 +57,7 @@ class DemoOptions:
     out: Path  # folder for the results
     wall: float  # height of a wall between start and target [m]; 0 = none
     ur_type: str
+    stand: Stand
     gripper: str  # one of `GRIPPERS`
     cycle_file: Path
     cycle: Cycle  # read from it
@@ -69,10 +77,13 @@ def read_options(arguments: Sequence[str]) -> DemoOptions:
     out = user_path(given.out)
     _check_out(out)
     path, cycle = read_cycle(given.cycle, given.gripper)
-    checker = SpotChecker(given.ur_type, given.gripper)
-    spots = _spots(given, cycle, checker)
+    stand = stand_of(given.ur_type, given.mounting)
+    checker = SpotChecker(given.ur_type, given.gripper, stand)
+    spots = _spots(given, cycle, checker, stand)
     task = task_of(cycle, spots, given.grid, given.displace)
-    _check(task, checker)
+    _check(task, checker, stand)
+    if given.wall or stand.mounting != FLOOR:
+        _check_home(given, spots, stand)
     return DemoOptions(
         (IK, *METHODS) if given.method == _ALL else (given.method,),
         task,
@@ -81,6 +92,7 @@ def read_options(arguments: Sequence[str]) -> DemoOptions:
         out,
         given.wall,
         given.ur_type,
+        stand,
         given.gripper,
         path,
         cycle,
@@ -88,9 +100,12 @@ def read_options(arguments: Sequence[str]) -> DemoOptions:
     )
 
 
-def _spots(given: argparse.Namespace, cycle: Cycle, checker: SpotChecker) -> dict[str, Spot]:
+def _spots(
+    given: argparse.Namespace, cycle: Cycle, checker: SpotChecker, stand: Stand
+) -> dict[str, Spot]:
     """Return where each place of the cycle is taught: laid out, given, or random."""
-    spots = layout(cycle, given.ur_type)
+    spots = layout(cycle, given.ur_type, stand)
+    own = {n: spot._replace(stand=stand) for n in _PAIR if (spot := getattr(given, n))}
     for option, names in _NEEDS.items():
         value = getattr(given, option)
         missing = [name for name in names if name not in spots]
@@ -101,12 +116,12 @@ def _spots(given: argparse.Namespace, cycle: Cycle, checker: SpotChecker) -> dic
             )
     if given.seed is not None:
         rng = np.random.default_rng(given.seed)
-        pair = checker.random_pair(rng, given.start, given.target)
+        pair = checker.random_pair(rng, own.get('start'), own.get('target'))
         return {**spots, **dict(zip(_PAIR, pair, strict=True))}
-    return spots | {name: getattr(given, name) for name in _PAIR if getattr(given, name)}
+    return spots | own
 
 
-def _check(task: Task, checker: SpotChecker) -> None:
+def _check(task: Task, checker: SpotChecker, stand: Stand) -> None:
     """Raise `InvalidInput` if a cube cannot be carried to where it ends, or two overlap."""
     for pick, release in task.moves:
         checker.check_pair(task.spots[pick], task.spots[release], (pick, release))
@@ -115,16 +130,36 @@ def _check(task: Task, checker: SpotChecker) -> None:
     check_apart(task.spots)
     picks = {pick: task.spots[pick] for pick, _ in task.moves}
     for number, T in enumerate(task.ends[len(task.moves) :], len(task.moves) + 1):
-        name, spot = f'end of cube {number}', spot_of(T)
-        checker.check_spot(name, spot, float(T[2, 3]) - PART_SIZE / 2)
+        name, (spot, height) = f'end of cube {number}', spot_of(T, stand)
+        checker.check_spot(name, spot, height - PART_SIZE / 2)
         check_apart({**picks, name: spot})
+
+
+def _check_home(
+    given: argparse.Namespace, spots: Mapping[str, Spot], stand: Stand
+) -> None:
+    """Raise `InvalidInput` if the arm cannot wait at home among what stands in the cell."""
+    # A slow import, which the usual cell does not need.
+    from ur5_pick_place.planning.collision.collision import collision_model
+
+    content = mounted(
+        read_yaml(scene_file(given.gripper), 'scene file'), given.ur_type, stand.mounting
+    )
+    if given.wall:
+        content = with_wall(content, spots['start'], spots['target'], given.wall)
+    scene = replace(scene_from_dict(content), mounting=stand.mounting)
+    q_home = home(stand.mounting)
+    if contact := collision_model(load_model(given.ur_type), scene).check(q_home):
+        raise InvalidInput(
+            f'at home {contact}: choose a lower --wall, other spots, or another --mounting'
+        )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='demo',
         description='Run a cycle on the simulated cell. A spot "x y yaw" is the centre of '
-        'the cube on the table in base_link (arm at 0, 0, x forward), in metres and degrees.',
+        'the cube on the table (arm at 0, 0, x forward), in metres and degrees.',
         epilog='Exit code: 0 if every cube was placed, 1 on failure, 2 on invalid arguments. '
         'Example: demo --method all --start "0.45 -0.2 0" --target "0.4 0.25 30"',
     )
@@ -135,6 +170,7 @@ def _parser() -> argparse.ArgumentParser:
         help='how Cartesian paths are followed (default: %(default)s)',
     )
     add_ur_type(parser)
+    add_mounting(parser)
     add_gripper(parser)
     _add_spots(parser)
     add_rtf(parser)
@@ -169,6 +205,18 @@ def add_rtf(parser: argparse.ArgumentParser) -> None:
         type=number_within(*_RTF),
         default=1.0,
         help='simulated seconds per wall second (default: 1; reliable up to about 3)',
+    )
+
+
+def add_mounting(parser: argparse.ArgumentParser) -> None:
+    """Add the option that tells how the arm is mounted."""
+    parser.add_argument(
+        '--mounting',
+        type=_mounting,
+        default=FLOOR,
+        metavar='HOW',
+        help=f'{", ".join(NAMED)}, or roll and pitch of the base [deg], such as "0 30" (default: '
+        'floor); the table is then under the arm, where it reaches',
     )
 
 
@@ -216,6 +264,13 @@ def _add_spots(parser: argparse.ArgumentParser) -> None:
         type=seed_number,
         help='seed of random spots, in place of those that are not given',
     )
+
+
+def _mounting(text: str) -> Mounting:
+    try:
+        return Mounting.read(text)
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _spot(text: str) -> Spot:

@@ -14,6 +14,7 @@ from typing import Any
 from ur5_pick_place.config_files import locked
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.spots import default_spots
+from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.time_shares import shares_text
@@ -58,7 +59,7 @@ def draw_pictures(folder: Path, samples: Samples, options: DemoOptions, scene_fi
     from ur5_pick_place.demo import pictures
 
     task = options.task
-    start, target = default_spots(options.ur_type)
+    start, target = default_spots(options.ur_type, options.stand)
     film = pictures.Film(
         samples,
         (task.start or start).T_base_link_part,
@@ -66,6 +67,7 @@ def draw_pictures(folder: Path, samples: Samples, options: DemoOptions, scene_fi
         load_boxes(scene_file),
         options.ur_type,
         options.gripper,
+        inverse_transform(options.stand.T_base_link_table),
     )
     pictures.joints_figure(samples.joints).savefig(folder / 'joints.png', dpi=110)
     if pictures.draw_cell(film, folder / 'cell.png'):

@@ -6,7 +6,7 @@ import itertools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,8 @@ class Film:
     boxes: tuple[SolidBox, ...] = ()  # what else stands in the cell
     ur_type: str = 'ur5'
     gripper: str = DIGITAL
+    # (4, 4) where the arm is mounted
+    T_world_base_link: Array = field(default_factory=lambda: np.eye(4))
 
     @property
     def times(self) -> Array:
@@ -64,7 +66,7 @@ def draw_cell(run: Film, path: Path | str) -> bool:
     """
     if not _can_draw():
         return False
-    heights = run.samples.parts_at(run.times)[..., 2, 3]
+    heights = (run.T_world_base_link @ run.samples.parts_at(run.times))[..., 2, 3]
     highest = run.times[np.nanmax(heights, axis=1).argmax()]
     with _camera(run, 960, 720) as camera:
         picture = camera.shoot(highest, camera.tcp_path())
@@ -98,7 +100,8 @@ def draw_cycle(run: Film, path: Path | str) -> bool:
 
 @contextmanager
 def _camera(run: Film, width: int, height: int, fast: bool = False) -> Iterator['_CellCamera']:
-    model = load_cell(run.samples.parts[1].shape[1], run.boxes, run.ur_type, run.gripper)
+    count, T = run.samples.parts[1].shape[1], run.T_world_base_link
+    model = load_cell(count, run.boxes, run.ur_type, run.gripper, T)
     if fast:
         model.vis.quality.shadowsize = 1024
         model.vis.quality.offsamples = 0
@@ -112,7 +115,8 @@ class _CellCamera:
         self._renderer = renderer
         self._model = renderer.model
         self._data = mujoco.MjData(self._model)
-        lay_marks(self._model, self._data, run.T_start, run.T_target)
+        T = run.T_world_base_link
+        lay_marks(self._model, self._data, T @ run.T_start, T @ run.T_target)
 
     def tcp_path(self) -> Array:
         """Return the path of the TCP in steps of about `_SPACING`, (k, 3) [m]."""
@@ -136,7 +140,8 @@ class _CellCamera:
 
     def _apply(self, t: float) -> None:
         samples = self._run.samples
-        q, fingers, parts = samples.joints_at(t), samples.fingers_at(t), samples.parts_at(t)
+        q, fingers = samples.joints_at(t), samples.fingers_at(t)
+        parts = self._run.T_world_base_link @ samples.parts_at(t)
         for part, T in enumerate(parts[np.isfinite(parts[:, 0, 0])]):
             apply_pose(self._model, self._data, CellPose(q, fingers, T), part)
 

@@ -9,8 +9,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
+import yaml
+
+from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.demo.configuration import CONFIG, Configuration, scene_file
-from ur5_pick_place.demo.cycle_layout import pattern, write_scene_with_wall
+from ur5_pick_place.demo.cycle_layout import mounted_scene, pattern, with_wall
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain
 from ur5_pick_place.demo.progress import ProgressDisplay
@@ -143,7 +146,9 @@ def record_run(
     scene = scene_of(options)
     progress = None
     if stream:
-        progress = ProgressDisplay(load_model(options.ur_type), T_tool_grip(scene), stream)
+        progress = ProgressDisplay(
+            load_model(options.ur_type), T_tool_grip(scene), stream, options.stand
+        )
     begin = time.monotonic()
     with (
         own_domain() as domain,
@@ -183,12 +188,14 @@ def scene_of(options: DemoOptions) -> Scene:
 
 
 def scene_path(options: DemoOptions, work: Path) -> Path:
-    """Return the scene file of all nodes; with a wall it is written to `work`."""
-    usual, own = scene_file(options.gripper), work / 'scene.yaml'
+    """Return the scene file of all nodes; what differs from that of config/ is in `work`."""
+    path = mounted_scene(scene_file(options.gripper), options.ur_type, options.stand, work)
     if not options.wall:
-        return usual
+        return path
     start, target = (options.task.spots[name] for name in ('start', 'target'))
-    write_scene_with_wall(usual, start, target, options.wall, own)
+    content = with_wall(read_yaml(path, 'scene file'), start, target, options.wall)
+    own = work / 'scene.yaml'
+    own.write_text(yaml.safe_dump(content), encoding='utf-8')
     return own
 
 
@@ -219,6 +226,7 @@ def nodes_of_demo(
         'sim',
         CONFIG,
         ur_type=options.ur_type,
+        mounting=str(options.stand.mounting),
         gripper=options.gripper,
         parameters={
             name: {**scene, **of_node.get(name, {}), **changes.get(name, {})}

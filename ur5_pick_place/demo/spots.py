@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.demo.configuration import Configuration, scene_file
 from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import explain, inverse, load_model
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     Array,
@@ -21,19 +22,32 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.grippers import DIGITAL
-from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.sim.layouts import LAYOUTS, table_height
 from ur5_pick_place.sim.physics.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
 
 _DRAWS = 1000
 
 
+class Stand(NamedTuple):
+    """Where the table is: how the arm is mounted, and the table's height over its base [m]."""
+
+    mounting: Mounting = FLOOR
+    table_height: float = 0.0
+
+    @property
+    def T_base_link_table(self) -> Array:
+        """Pose of the level frame on the table's top below or above the base, (4, 4)."""
+        return self.mounting.T_base_link_level(self.table_height)
+
+
 class Spot(NamedTuple):
-    """Pose of the cube on the table in `base_link`; its text is in metres and degrees."""
+    """Pose of the cube on the table; its text is in metres and degrees."""
 
     # centre of the cube [m]
     x: float
     y: float
     yaw: float  # rotation about z [rad]
+    stand: Stand = Stand()
 
     def __str__(self) -> str:
         yaw = fixed(math.degrees(self.yaw), 0)
@@ -47,12 +61,13 @@ class Spot(NamedTuple):
     @property
     def T_base_link_part(self) -> Array:
         """Pose of the cube's centre in `base_link`, shape (4, 4)."""
-        return upright(self.x, self.y, PART_SIZE / 2, self.yaw)
+        return self.stand.T_base_link_table @ upright(self.x, self.y, PART_SIZE / 2, self.yaw)
 
     @property
     def T_base_link_grip(self) -> Array:
         """Pose of fingers that grip the cube in `base_link`: its centre, z down, (4, 4)."""
-        return tool_down(self.x, self.y, PART_SIZE / 2, self.yaw)
+        T_table_grip = tool_down(self.x, self.y, PART_SIZE / 2, self.yaw)
+        return self.stand.T_base_link_table @ T_table_grip
 
     def T_base_link_tcp(self, scene: Scene) -> Array:
         """
@@ -66,7 +81,10 @@ class Spot(NamedTuple):
 
     def moved(self, displacement: 'Displacement') -> 'Spot':
         return Spot(
-            self.x + displacement.dx, self.y + displacement.dy, self.yaw + displacement.dyaw
+            self.x + displacement.dx,
+            self.y + displacement.dy,
+            self.yaw + displacement.dyaw,
+            self.stand,
         )
 
 
@@ -78,16 +96,27 @@ class Displacement(NamedTuple):
     dyaw: float
 
 
-def default_spots(ur_type: str) -> tuple[Spot, Spot]:
+def stand_of(ur_type: str, mounting: Mounting) -> Stand:
+    """Return where the demo's table is for a robot type that is mounted so."""
+    return Stand(mounting, table_height(ur_type, mounting))
+
+
+def default_spots(ur_type: str, stand: Stand = Stand()) -> tuple[Spot, Spot]:
     """Return start and target of the demo for a robot type."""
     layout = LAYOUTS[ur_type]
-    return Spot(*layout.start), Spot(*layout.target)
+    return Spot(*layout.start, stand), Spot(*layout.target, stand)
 
 
-def spot_of(T_base_link_part: Array) -> Spot:
-    """Return the spot above or below which something lies, by its pose (4, 4) in `base_link`."""
-    T = T_base_link_part
-    return Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]))
+def spot_of(T_base_link_part: Array, stand: Stand = Stand()) -> tuple[Spot, float]:
+    """
+    Return the spot above or below which something lies, and its height over the table [m].
+
+    `T_base_link_part`: its pose (4, 4) in `base_link`.
+
+    """
+    T = inverse_transform(stand.T_base_link_table) @ T_base_link_part
+    spot = Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]), stand)
+    return spot, float(T[2, 3])
 
 
 def check_apart(spots: Mapping[str, Spot]) -> None:
@@ -110,7 +139,10 @@ def T_tool_grip(scene: Scene) -> Array:
 class SpotChecker:
     """Checks by kinematics alone whether the simulated arm can carry a cube from spot to spot."""
 
-    def __init__(self, ur_type: str = 'ur5', gripper: str = DIGITAL) -> None:
+    def __init__(
+        self, ur_type: str = 'ur5', gripper: str = DIGITAL, stand: Stand = Stand()
+    ) -> None:
+        self._stand = stand
         self._height = float(Configuration({})['approach_height'])
         self._model, self._radius = load_model(ur_type), LAYOUTS[ur_type].radius
         self._T_grip_tool = inverse_transform(T_tool_grip(load_scene(scene_file(gripper))))
@@ -152,7 +184,7 @@ class SpotChecker:
         reached = np.ones(8, dtype=bool)
         for height in (z, z + self._height):
             T = T_base_grip @ self._T_grip_tool
-            T[2, 3] += height
+            T[:3, 3] += height * self._stand.mounting.up_base
             reached &= inverse(self._model, T)[1]
             if not reached.any():
                 nearest = min(explain(self._model, T), key=lambda missing: missing.amount)
@@ -186,4 +218,4 @@ class SpotChecker:
     def _draw(self, rng: np.random.Generator) -> Spot:
         radius, bearing = rng.uniform(*self._radius), rng.uniform(-math.pi, math.pi)
         x, y = radius * math.cos(bearing), radius * math.sin(bearing)
-        return Spot(x, y, math.radians(rng.uniform(-180.0, 180.0)))
+        return Spot(x, y, math.radians(rng.uniform(-180.0, 180.0)), self._stand)

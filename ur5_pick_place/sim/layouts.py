@@ -3,7 +3,18 @@
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_BASE_LINK,
+    Array,
+    make_transform,
+    matrix_from_quat,
+)
+from ur5_pick_place.sim.physics.arm import link_frames, load_arm
 
 SpotPose = tuple[float, float, float]
 """x and y of the cube's centre in `base_link` [m], its rotation about z [rad]."""
@@ -72,3 +83,44 @@ LAYOUTS: Mapping[str, Layout] = {
     'ur30': _LONG,
 }
 """By robot type."""
+
+
+_FLANGE_HEIGHT = 0.265  # [m] over the table at home, with a tool of 145 mm, if the arm hangs
+_PEDESTAL = 0.15  # [m] at least, of a base that is tilted
+_PLATE = (0.3, 0.3, 0.04)  # [m] behind the base
+_GAP = 0.01  # [m]
+
+
+def home(mounting: Mounting) -> Array:
+    """Return joints (6,) [rad] at which the arm waits clear of the table, the tool down."""
+    if mounting.is_upright:
+        degrees = [0.0, -90.0, 90.0, -90.0, -90.0, 0.0]
+    elif mounting.is_hanging:
+        degrees = [0.0, -60.0, 80.0, -110.0, 90.0, 0.0]
+    else:  # the upper arm is level, the forearm hangs
+        down = math.degrees(math.atan2(-mounting.up[1], -mounting.up[0]))
+        degrees = [down, -90.0, 90.0, 0.0, 90.0, 0.0]
+    return np.deg2rad(degrees)
+
+
+def table_height(ur_type: str, mounting: Mounting) -> float:
+    """Return the height of the demo's table over the origin of `base_link` [m]."""
+    if mounting == FLOOR:
+        return 0.0
+    T = T_BASE_BASE_LINK
+    for frame in link_frames(load_arm(ur_type), home(mounting).tolist()):
+        T = T @ make_transform(matrix_from_quat(frame.quat_xyzw), frame.position)
+    return -round(max(_PEDESTAL, _FLANGE_HEIGHT - float(mounting.up @ T[:3, 3])), 2)
+
+
+def mounted(scene: Mapping[str, Any], ur_type: str, mounting: Mounting) -> dict[str, Any]:
+    """Return a scene file's content with the table of that arm, and the plate that holds it."""
+    if mounting == FLOOR:
+        return dict(scene)
+    plate = {
+        'name': 'plate',
+        'position': [0.0, 0.0, -_GAP - _PLATE[2] / 2],
+        'size': list(_PLATE),
+    }
+    height = table_height(ur_type, mounting)
+    return {**scene, 'table_height': height, 'boxes': [*scene.get('boxes', []), plate]}

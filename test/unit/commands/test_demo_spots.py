@@ -31,13 +31,14 @@ def test_tcp_grips_the_cube_at_its_centre_pointing_down() -> None:
 def test_a_spot_is_typed_and_read_in_metres_and_degrees_and_kept_in_radians() -> None:
     task = read_options(['--start', '0.4 -0.1 30', '--displace', '5 -2 10']).task
     assert str(task.start) == '(0.400, -0.100) m, 30 deg'
-    assert task.start == pytest.approx((0.4, -0.1, math.radians(30.0)))
+    assert task.start is not None
+    assert task.start[:3] == pytest.approx((0.4, -0.1, math.radians(30.0)))
     assert task.displacement == pytest.approx((0.005, -0.002, math.radians(10.0)))
 
 
 def test_a_displacement_is_added_to_a_spot() -> None:
     moved = Spot(0.4, -0.1, 0.5).moved(Displacement(0.005, -0.002, 0.1))
-    assert moved == pytest.approx((0.405, -0.102, 0.6))
+    assert moved[:3] == pytest.approx((0.405, -0.102, 0.6))
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ from ur5_pick_place.sim.controllers.controller_manager import (
 )
 from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
-from ur5_pick_place.sim.physics.scene_boxes import load_boxes
+from ur5_pick_place.sim.physics.scene_boxes import load_boxes, load_table_height
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import ContactSettings
 
@@ -100,7 +100,7 @@ class SimDriverSettings(Settings):
     )
     publish_tf: bool = setting(True, 'publish the frames of the arm')
     scene_file: str = setting(
-        '', 'scene file whose boxes are solid here, as for the planner; empty: none'
+        '', 'scene file whose boxes are solid here, as for the planner, at its height; empty: none'
     )
 
 
@@ -115,8 +115,9 @@ class Simulation:
         contact: ContactSettings,
         settings: SimDriverSettings,
     ) -> None:
-        boxes = load_boxes(config_file(settings.scene_file)) if settings.scene_file else ()
-        world = World(cell, boxes=boxes)
+        scene = settings.scene_file and config_file(settings.scene_file)
+        boxes = load_boxes(scene) if scene else ()
+        world = World(cell, None, boxes, load_table_height(scene) if scene else 0.0)
         self._node, self._lock = node, threading.Lock()
         self._driver = driver = Driver(world, driver_settings, contact)
         group = ReentrantCallbackGroup()

@@ -27,6 +27,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import Analog, Digital, IOStates, ToolDataMsg
 
+from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.messages.conversions import duration_to_msg, matrix_to_pose, time_to_msg
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.sim.controllers.controller_manager import (
@@ -73,8 +74,9 @@ class Publishers:
         if publish_tf:
             self._static_tf = StaticTransformBroadcaster(node)
             now = time_to_msg(driver.time)
+            T_world_base_link = inverse_transform(self._world.T_base_link_world)
             self._static_tf.sendTransform(
-                [_transform(frame, now) for frame in fixed_frames(tf_prefix)]
+                [_transform(frame, now) for frame in fixed_frames(tf_prefix, T_world_base_link)]
             )
         self._part = node.create_publisher(PoseStamped, 'sim_driver/part_pose', 10)
         self._parts = node.create_publisher(PoseArray, 'sim_driver/part_poses', 10)
@@ -140,10 +142,11 @@ class Publishers:
 
     def _publish_truth(self, now: Time) -> None:
         header = Header(stamp=now, frame_id=f'{self._prefix}base_link')
+        T_base_link_parts = self._world.T_base_link_world @ self._world.T_world_parts
         self._part.publish(
-            PoseStamped(header=header, pose=matrix_to_pose(self._world.T_world_part))
+            PoseStamped(header=header, pose=matrix_to_pose(T_base_link_parts[-1]))
         )
-        all_parts = [matrix_to_pose(T) for T in self._world.T_world_parts]
+        all_parts = [matrix_to_pose(T) for T in T_base_link_parts]
         self._parts.publish(PoseArray(header=header, poses=all_parts))
         self._fingers.publish(
             JointState(

@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFraction
 
 from ur5_pick_place.errors import InvalidInput, one_line
-from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
 from ur5_pick_place.nodes.ros.distro import fill, payload_of
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
@@ -188,13 +188,28 @@ class Services:
 
     def _place_part(self, message: PoseStamped) -> None:
         try:
-            frame = T_base_link_frame(message.header.frame_id, self._prefix)
-            T = frame @ pose_to_matrix(message.pose)
+            T = self._T_world_frame(message.header.frame_id) @ pose_to_matrix(message.pose)
             x, y, z = (float(v) for v in T[:3, 3])
             with self._lock:
                 self._world.place_part(x, y, math.atan2(T[1, 0], T[0, 0]), z)
         except InvalidInput as error:
             self._node.get_logger().error(f'place_part ignored: {error}')
+
+    def _T_world_frame(self, frame_id: str) -> Array:
+        """Return a frame of the cell (4, 4) in `world`; an empty name is base_link."""
+        T_world_base_link = inverse_transform(self._world.T_base_link_world)
+        known = {
+            'world': np.eye(4),
+            'base_link': T_world_base_link,
+            'base': T_world_base_link @ T_BASE_LINK_BASE,
+        }
+        prefix = self._prefix
+        frame = frame_id.lstrip('/').removeprefix(prefix) or 'base_link'
+        if frame not in known:
+            raise InvalidInput(
+                f'frame {frame_id!r}: must be {prefix}base_link, {prefix}base, world, or empty'
+            )
+        return known[frame]
 
     def _serve(
         self, kind: type, name: str, callback: Callable[[Any, Any], Any]
@@ -209,18 +224,6 @@ class Services:
         qos: Any = SYSTEM_DEFAULT,
     ) -> None:
         self._node.create_subscription(kind, topic, callback, qos, callback_group=self._group)
-
-
-def T_base_link_frame(frame_id: str, prefix: str) -> Array:
-    """Return a frame of the cell (4, 4) in base_link; an empty name is base_link."""
-    frame = frame_id.lstrip('/').removeprefix(prefix)
-    if frame in ('', 'base_link', 'world'):  # which are one frame in this cell
-        return np.eye(4)
-    if frame == 'base':
-        return T_BASE_LINK_BASE
-    raise InvalidInput(
-        f'frame {frame_id!r}: must be {prefix}base_link, {prefix}base, world, or empty'
-    )
 
 
 def through_link(

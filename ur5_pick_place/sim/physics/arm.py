@@ -19,7 +19,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
+
+from ur5_pick_place.kinematics.transforms import Array, quat_from_matrix
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
@@ -39,7 +42,6 @@ CYCLE = 0.008
 _ARMS = Path(__file__).parents[1] / 'arms'
 ARM_TYPES = tuple(sorted((file.stem for file in _ARMS.glob('*.yaml')), key=lambda s: (len(s), s)))
 
-_NONE = (0.0, 0.0, 0.0, 1.0)
 
 
 class Housing(NamedTuple):
@@ -126,12 +128,19 @@ class Frame:
     quat_xyzw: Quaternion
 
 
-def fixed_frames(prefix: str = '') -> list[Frame]:
-    """Return the fixed frames; all names but `world` have the prefix."""
+def fixed_frames(prefix: str = '', T_world_base_link: Array = np.eye(4)) -> list[Frame]:
+    """
+    Return the fixed frames; all names but `world` have the prefix.
+
+    `T_world_base_link` (4, 4): where the arm is mounted.
+
+    """
     here = (0.0, 0.0, 0.0)
+    x, y, z = T_world_base_link[:3, 3].tolist()
+    qx, qy, qz, qw = quat_from_matrix(T_world_base_link[:3, :3]).tolist()
     turned = (0.0, 0.0, 1.0, 0.0)  # pi about z: base_link is REP-103, base the controller's
     return [
-        Frame('world', f'{prefix}base_link', here, _NONE),
+        Frame('world', f'{prefix}base_link', (x, y, z), (qx, qy, qz, qw)),
         Frame(f'{prefix}base_link', f'{prefix}base_link_inertia', here, turned),
         Frame(f'{prefix}base_link', f'{prefix}base', here, turned),
         Frame(f'{prefix}wrist_3_link', f'{prefix}ft_frame', here, (1.0, 0.0, 0.0, 0.0)),

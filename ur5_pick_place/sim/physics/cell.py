@@ -35,6 +35,8 @@ HAND = 'hand/'
 # stronger joints are stiffer.
 _SERVOS = 3 * [(5000.0, 400.0, 150.0)] + 3 * [(1500.0, 100.0, 28.0)]
 
+_T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # REP-103 and the controller
+
 _CAMERA_HEIGHT = 0.514  # [m] of the ur5's elbow at home, which the camera's distance suits
 
 # Where further parts wait: on a shelf behind the arm, out of reach of wrist and gripper.
@@ -56,23 +58,24 @@ def load_cell(
     boxes: Sequence[SolidBox] = (),
     ur_type: str = 'ur5',
     gripper: str = DIGITAL,
+    T_world_base_link: Array = np.eye(4),
 ) -> mujoco.MjModel:
     """
     Return the compiled model of the cell.
 
     `parts`: number of cubes, up to `MAX_PARTS`; all but the first are on a shelf. `boxes`: what
     else stands in it. `ur_type`: one of `ARM_TYPES`. `gripper`: one of `GRIPPERS`; both kinds with
-    fingers are alike.
+    fingers are alike. `T_world_base_link`: where the arm is mounted, (4, 4).
 
     """
     here, arm = Path(__file__).parent, load_arm(ur_type)
     cell = mujoco.MjSpec.from_file(str(here / 'cell.xml'))
-    flange = _add_arm(cell, arm)
+    flange = _add_arm(cell, arm, T_world_base_link)
     hand = 'cup.xml' if gripper == VACUUM else 'fingers.xml'
     hand_spec = mujoco.MjSpec.from_file(str(here / hand))
     cell.attach(hand_spec, frame=flange.add_frame(), prefix=HAND)
     for box in boxes:
-        _add_box(cell, box)
+        _add_box(cell, T_world_base_link @ box.T_base_link_box, box.size)
     if parts > 1:
         _add_parts(cell, parts, arm.reach)
     if gripper == VACUUM:
@@ -80,9 +83,10 @@ def load_cell(
     return cell.compile()
 
 
-def _add_arm(cell: mujoco.MjSpec, arm: Arm) -> mujoco.MjsBody:
+def _add_arm(cell: mujoco.MjSpec, arm: Arm, T_world_base_link: Array) -> mujoco.MjsBody:
     """Add links and servos; return the last link, whose frame is tool0."""
     body = cell.body('base')
+    body.pos, body.quat = T_world_base_link[:3, 3], _quat(T_world_base_link @ _T_BASE_LINK_BASE)
     _add_housings(body, arm.base)
     for joint, link, (kp, kv, torque) in zip(JOINT_NAMES, arm.links, _SERVOS, strict=True):
         half = link.roll / 2
@@ -96,7 +100,9 @@ def _add_arm(cell: mujoco.MjSpec, arm: Arm) -> mujoco.MjsBody:
         servo = cell.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         servo.set_to_position(kp=stiffer * kp, kv=stiffer * kv)
         servo.forcerange = [-link.torque, link.torque]
-    further = max(arm.height / _CAMERA_HEIGHT, 1.0)
+    T = T_world_base_link
+    highest = T[2, 3] + max(T[2, 2], 0.0) * arm.height
+    further = max(highest / _CAMERA_HEIGHT, 1.0)
     camera, aim = cell.camera('overview'), cell.body('aim').pos
     camera.pos = aim + further * (camera.pos - aim)
     return body
@@ -119,11 +125,15 @@ def _add_housings(body: mujoco.MjsBody, link: Link) -> None:
             )
 
 
-def _add_box(cell: mujoco.MjSpec, box: SolidBox) -> None:
+def _add_box(cell: mujoco.MjSpec, T_world_box: Array, size: ArrayLike) -> None:
+    _add_table(cell, T_world_box[:3, 3], np.divide(size, 2.0), _quat(T_world_box))
+
+
+def _quat(T: Array) -> Array:
+    """Return MuJoCo's quaternion (4,) of a pose."""
     quat = np.empty(4)
-    T = box.T_base_link_box
     mujoco.mju_mat2Quat(quat, np.ascontiguousarray(T[:3, :3]).ravel())
-    _add_table(cell, T[:3, 3], np.divide(box.size, 2.0), quat)
+    return quat
 
 
 def _add_table(
@@ -180,10 +190,8 @@ def apply_pose(
     if model.nu > len(JOINT_NAMES):  # a cup has neither motor nor joints
         for side, travel in zip(('left', 'right'), pose.fingers, strict=True):
             data.joint(f'{HAND}finger_{side}').qpos = travel
-    quat_wxyz = np.empty(4)
-    mujoco.mju_mat2Quat(quat_wxyz, np.ascontiguousarray(pose.T_world_part[:3, :3]).ravel())
     free = data.joint(part_name(part))
-    free.qpos, free.qvel = [*pose.T_world_part[:3, 3], *quat_wxyz], 0.0
+    free.qpos, free.qvel = [*pose.T_world_part[:3, 3], *_quat(pose.T_world_part)], 0.0
     mujoco.mj_kinematics(model, data)
 
 

@@ -29,6 +29,11 @@ class SolidBox(Settings):
         return make_transform(matrix_from_rpy(np.deg2rad(self.rpy)), self.position)
 
 
+def load_table_height(path: str | Path) -> float:
+    """Return the height of a scene file's table over the base [m]; errors as `load_boxes`."""
+    return load_yaml(path, 'scene file', lambda scene: float(scene['table_height']))
+
+
 def load_boxes(path: str | Path) -> tuple[SolidBox, ...]:
     """
     Return the boxes of a scene file.

@@ -2,7 +2,8 @@
 """
 The simulated cell: a UR arm, its gripper and cubes in MuJoCo, with its own clock, without ROS.
 
-All poses are in `base_link`, whose z = 0 is the table's top.
+The frame `world` has z up and 0 at the table's top; `base_link` is where the arm is mounted on it,
+for an arm that stands on the table the same frame.
 
 """
 
@@ -15,10 +16,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.mounting import Mounting
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS, VACUUM
-from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.sim.layouts import LAYOUTS, home
 from ur5_pick_place.sim.physics.arm import ARM_TYPES, load_arm
 from ur5_pick_place.sim.physics.cell import (
     ARM,
@@ -38,7 +40,6 @@ from ur5_pick_place.sim.physics.hand import Cup, Fingers, Hand
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
 from ur5_pick_place.sim.physics.servo_lag import LaggedReference
 
-_HOME = np.deg2rad([0.0, -90.0, 90.0, -90.0, -90.0, 0.0])
 _FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about that of the real arm
 
 _FARTHEST = 10.0  # [m] of a part; MuJoCo starts anew beyond 1e10
@@ -55,18 +56,23 @@ class CellSettings(Settings):
         'fingers on a tool output, a suction cup on two, or fingers behind an action server',
         choices=GRIPPERS,
     )
+    mounting: str = setting(
+        'floor',
+        'how the base is mounted: floor, wall, ceiling, or its roll and pitch [deg], "0 30"; the '
+        'scene file tells how high',
+    )
     servo_lag: float = setting(
         0.03, 'lag of the arm behind its setpoint; real arms lag too', unit='s', low=0.0, high=0.2
     )
     part_x: float = setting(
         0.0,
-        'initial x of the cube in base_link; part_x = part_y = 0: the start of the demo',
+        'initial x of the cube on the table; part_x = part_y = 0: the start of the demo',
         unit='m',
         low=TABLE_X[0],
         high=TABLE_X[1],
     )
     part_y: float = setting(
-        0.0, 'initial y of the cube in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
+        0.0, 'initial y of the cube on the table', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
     )
     part_yaw: float = setting(
         0.0, 'initial rotation of the cube about z', unit='deg', low=-180.0, high=180.0
@@ -74,6 +80,10 @@ class CellSettings(Settings):
     parts: int = setting(
         1, 'number of cubes; all but the first wait on a shelf to be fed', low=1, high=MAX_PARTS
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        Mounting.read(self.mounting)
 
     @property
     def feeder(self) -> tuple[float, float, float]:
@@ -94,19 +104,31 @@ class World:
     Of several cubes, "the cube" or "the part" is the one that was fed last.
 
     `settings`: the arm, number of cubes, position of the feeder, and servo lag. `q` (6,): joint
-    positions to start from, at rest [rad]. `boxes`: what else stands in the cell.
+    positions to start from, at rest [rad]; home if not given. `boxes`: what else stands in the
+    cell. `table_height`: of the table over the origin of `base_link` [m].
+
+    - `T_base_link_world`: (4, 4)
 
     """
 
     def __init__(
         self,
         settings: CellSettings = CellSettings(),
-        q: ArrayLike = _HOME,
+        q: ArrayLike | None = None,
         boxes: Sequence[SolidBox] = (),
+        table_height: float = 0.0,
     ) -> None:
-        q = _check_joints(q)
+        mounting = Mounting.read(settings.mounting)
+        q = home(mounting) if q is None else _check_joints(q)
+        self.T_base_link_world = mounting.T_base_link_level(table_height)
         self.settings, self.cycle = settings, load_arm(settings.ur_type).cycle
-        self._model = load_cell(settings.parts, boxes, settings.ur_type, settings.gripper)
+        self._model = load_cell(
+            settings.parts,
+            boxes,
+            settings.ur_type,
+            settings.gripper,
+            inverse_transform(self.T_base_link_world),
+        )
         self._data = mujoco.MjData(self._model)
         self._planned = mujoco.MjData(self._model)  # the state for inverse dynamics
         self.hand: Hand = (
