@@ -111,7 +111,7 @@ def test_every_parameter_of_an_example_is_declared():
 
 def texts_of_product():
     """Return the text constants of the product, one a line, with line breaks as blanks."""
-    files = [*(REPO / 'ur5_pick_place').glob('**/*.py'), REPO / 'underlay/make_venv.py']
+    files = [*(REPO / 'ur5_pick_place').glob('**/*.py'), *REPO.glob('underlay/*.py')]
     nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))
     texts = (node.value for node in nodes if isinstance(node, ast.Constant))
     return '\n'.join(text.replace('\n', ' ') for text in texts if isinstance(text, str))
