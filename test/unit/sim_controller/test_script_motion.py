@@ -60,6 +60,19 @@ def test_a_time_replaces_speed_and_acceleration_as_far_as_the_joints_can(t):
         assert len(q) * 0.008 == pytest.approx(t, abs=0.016)
 
 
+def test_a_tool_move_takes_as_long_as_the_joints_need():
+    robot, q, qd = moved('movel(pose_trans(get_actual_tcp_pose(), p[0, 0, -0.2, 0, 0, 1]), t=0.1)')
+    assert len(q) > 20 and robot.events == []
+    assert np.all(np.abs(qd) <= robot.qd_max * 1.01)
+
+
+def test_a_negative_blend_is_an_exception():
+    for call in ('movej([0, -1, 1, 0, 0, 0]', 'optimovel([0, -1, 1, 0, 0, 0]'):
+        robot = ScriptRobot()
+        robot.run(f'{call}, r=-0.1)\n')
+        assert robot.events == [('exception', 1, 1, 'r = -0.1: must not be negative')]
+
+
 @pytest.mark.parametrize('step', STEPS)
 def test_movel_runs_a_trapezoid_along_the_straight_line(step):
     robot = ScriptRobot(step, 'ur5' if step == 0.008 else 'ur5e')

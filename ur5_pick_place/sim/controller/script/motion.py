@@ -113,7 +113,7 @@ class Motion:
         self, q: Value, a: Value = 1.4, v: Value = 1.05, t: Value = 0.0, r: Value = 0.0
     ) -> Wait:
         rate, speed, duration = _positive(a, 'a'), _positive(v, 'v'), number(t)
-        radius, end = number(r), self._joint_goal(q)
+        radius, end = _radius(r), self._joint_goal(q)
         yield from self._halt_before(rate)
         start = self._arm.base
         yield from self._run(JointMove(self._robot, start, end, rate, speed, duration), radius)
@@ -121,18 +121,18 @@ class Motion:
     def movel(
         self, pose: Value, a: Value = 1.2, v: Value = 0.25, t: Value = 0.0, r: Value = 0.0
     ) -> Wait:
-        T, radius, duration = self._tool_goal(pose), number(r), number(t)
+        T, radius, duration = self._tool_goal(pose), _radius(r), number(t)
         yield from self._tool_move(lambda here: line(here, T), a, v, duration, radius)
 
     def movep(self, pose: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0) -> Wait:
-        T, radius = self._tool_goal(pose), number(r)
+        T, radius = self._tool_goal(pose), _radius(r)
         yield from self._tool_move(lambda here: line(here, T), a, v, 0.0, radius)
 
     def movec(
         self, pose_via: Value, pose_to: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0,
         mode: Value = 0,
     ) -> Wait:  # fmt: skip
-        via, T, radius = self._tool_goal(pose_via), self._tool_goal(pose_to), number(r)
+        via, T, radius = self._tool_goal(pose_via), self._tool_goal(pose_to), _radius(r)
         fixed = number(mode) == 1.0
         yield from self._tool_move(lambda here: arc(here, via, T, fixed), a, v, 0.0, radius)
 
@@ -265,6 +265,13 @@ def _positive(value: Value, name: str) -> float:
     found = number(value)
     if found <= 0.0:
         raise ScriptFault(f'{name} = {found:g}: must be greater than 0')
+    return found
+
+
+def _radius(value: Value) -> float:
+    found = number(value)
+    if found < 0.0:
+        raise ScriptFault(f'r = {found:g}: must not be negative')
     return found
 
 

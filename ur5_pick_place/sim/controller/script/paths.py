@@ -17,8 +17,10 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.values import ScriptFault
 
-_MAX_ACCELERATION = 40.0  # [rad/s2, m/s2] that a given time may ask for
+_MAX_ACCELERATION = 20.0  # [rad/s2, m/s2] that a given time may ask for
 _EQUIVALENT_RADIUS = 0.25  # [m] by which a turn of the tool counts as a length
+_SURVEY = 8  # parts of a tool path, of which each gives a speed of the joints
+_SPEED_MARGIN = 0.9  # of that speed within a part to the joints' limits
 _STRAIGHT = 1e-9  # [m2]: three points on a line
 
 
@@ -111,11 +113,19 @@ class ToolMove:
         a: float, v: float, t: float,
     ) -> None:  # fmt: skip
         self._robot, self._path, self._length = robot, path, length
-        self.profile = Profile(length, a, v, t, math.inf)
         self._T_tcp_flange = inverse_transform(robot.tcp)
-        self.duration = self.profile.duration
         self._t, self._q = 0.0, start
-        self.end = self._solve(1.0, start)
+        fastest, self.end = self._survey(start)
+        self.profile = Profile(length, a, v, t, _SPEED_MARGIN * fastest)
+        self.duration = self.profile.duration
+
+    def _survey(self, start: Array) -> tuple[float, Array]:
+        """Return the speed [m/s] that the joints can give on the whole path, and its end."""
+        most, q = 0.0, start
+        for k in range(1, _SURVEY + 1):
+            before, q = q, self._solve(k / _SURVEY, q)
+            most = max(most, float(np.max(np.abs(q - before) / self._robot.qd_max)))
+        return self._length / (_SURVEY * most) if most > 0.0 else math.inf, q
 
     def _solve(self, fraction: float, near: Array) -> Array:
         q = self._robot.inverse(self._path(fraction) @ self._T_tcp_flange, near)

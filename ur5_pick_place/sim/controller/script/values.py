@@ -68,8 +68,8 @@ class Struct(dict[str, Value]):
         raise ScriptFault(f"the struct has no member '{name}'")
 
 
-def _out_of_range(values: List, index: object) -> str:
-    return f'index {index} out of range: the list has {len(values)} elements'
+def _out_of_range(values: List, index: float) -> str:
+    return f'index {index:g} out of range: the list has {len(values)} elements'
 
 
 def as_index(values: List, index: Value) -> int:
