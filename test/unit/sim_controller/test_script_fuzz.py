@@ -25,7 +25,7 @@ GOOD = """def good():
     if i % 2 == 0: textmsg("i=", i) elif i > 5: halt else: sleep(0.01) end
     s = struct(a=[1, 2], b="c")
     s.a[0] = p[0, 0, 0.1, 0, 0, 0][2]
-    m = [[1, 2], [3, 4]] * [1, 1] - 2 / i
+    m = [[1, 2], [3, 4]] * 2 - 2 / i
     speedl([0, 0, 0.1, 0, 0, 0], 0.5, 0.02) stopl(2)
     set_digital_out(i, True)
     socket_open("127.0.0.1", 1, "a")

@@ -39,13 +39,12 @@ class Force:
     ) -> None:  # fmt: skip
         T, selected = transform(task_frame), vector(selection_vector) != 0.0
         goal, bounds = vector(wrench), np.abs(vector(limits))
-        kind = integer(type, 1, 3)
+        if integer(type, 1, 3) != 2:
+            raise ScriptFault(f'force_mode: type {type} is not simulated, only 2: a fixed frame')
         robot = self._robot
+        both = np.kron(np.eye(2), T[:3, :3])
 
         def compliance(q: Array) -> Array:
-            R = _frame(robot, q, T, kind)
-            both = np.zeros((6, 6))
-            both[:3, :3] = both[3:, 3:] = R
             missing = goal + both.T @ robot.wrench
             wish = missing * _MOBILITY * self._gain * (1.0 - self._damping)
             twist = np.where(selected, np.clip(wish, -bounds, bounds), 0.0)
@@ -80,24 +79,3 @@ class Force:
         coulomb_scale: Value = None,
     ) -> None:  # fmt: skip
         raise ScriptFault('direct_torque: the simulated arm is moved by position, not by torque')
-
-
-def _frame(robot: Robot, q: Array, T: Array, kind: int) -> Array:
-    """Return the axes (3, 3) of the task frame in the base for a type of force mode."""
-    if kind == 2:
-        return T[:3, :3]
-    tcp = robot.forward(q) @ robot.tcp
-    if kind == 1:  # y points from the TCP to the origin of the frame
-        way = T[:3, 3] - tcp[:3, 3]
-    else:  # x is the speed of the TCP, projected to the frame's xy plane
-        way = (tcp_jacobian(robot, q) @ robot.target_qd)[:3]
-        way = way - T[:3, 2] * float(T[:3, 2] @ way)
-    length = float(np.linalg.norm(way))
-    if length < 1e-6:
-        return T[:3, :3]
-    first, z = way / length, T[:3, 2]
-    if kind == 1:
-        x = np.cross(first, z)
-        x = x / max(float(np.linalg.norm(x)), 1e-9)
-        return np.column_stack([x, first, np.cross(x, first)])
-    return np.column_stack([first, np.cross(z, first), z])

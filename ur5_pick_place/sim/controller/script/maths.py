@@ -7,7 +7,6 @@ import random
 import numpy as np
 
 from ur5_pick_place.kinematics.transforms import (
-    Array,
     exp_so3,
     inverse_transform,
     log_so3,
@@ -47,26 +46,6 @@ def _length(v: Value) -> int:
     if not isinstance(v, List | str):
         raise ScriptFault(f'type error: {describe(v)} has no length')
     return len(v)
-
-
-def _size(v: Value) -> Value:
-    is_matrix = isinstance(v, List) and v and isinstance(v[0], List)
-    return List([len(v), len(v[0])]) if is_matrix else _length(v)
-
-
-def _matrix(m: Value) -> Array:
-    if not (isinstance(m, List) and m and isinstance(m[0], List)):
-        raise ScriptFault(f'type error: {describe(m)}, must be a matrix')
-    return np.array(m, dtype=float)
-
-
-def _inverse(m: Value) -> Value:
-    if isinstance(m, Pose):
-        return pose(inverse_transform(transform(m)))
-    try:
-        return list_of(np.linalg.inv(_matrix(m)))
-    except np.linalg.LinAlgError as error:
-        raise ScriptFault(f'the matrix has no inverse: {error}') from None
 
 
 def _bits_of(x: Value) -> List:
@@ -129,12 +108,6 @@ def _interpolate(p_from: Value, p_to: Value, alpha: Value) -> Pose:
     return pose(make_transform(a[:3, :3] @ exp_so3(part * turn), between))
 
 
-def _wrench_trans(T_from_to: Value, w_from: Value) -> List:
-    T, w = inverse_transform(transform(T_from_to)), vector(w_from)
-    force = T[:3, :3] @ w[:3]
-    return list_of([*force, *(T[:3, :3] @ w[3:] + np.cross(T[:3, 3], force))])
-
-
 MATHS: BuiltIns = {
     'sin': lambda f: math.sin(number(f)),
     'cos': lambda f: math.cos(number(f)),
@@ -154,9 +127,6 @@ MATHS: BuiltIns = {
     'norm': _norm,
     'length': _length,
     'get_list_length': _length,
-    'size': _size,
-    'transpose': lambda m: list_of(_matrix(m).T),
-    'inv': _inverse,
     'struct': make_struct,
     'integer_to_binary_list': _bits_of,
     'binary_list_to_integer': _number_of_bits,
@@ -179,5 +149,4 @@ MATHS: BuiltIns = {
     'interpolate_pose': _interpolate,
     'rotvec2rpy': lambda v: list_of(rpy_from_matrix(exp_so3(vector(v, 3)))),
     'rpy2rotvec': lambda v: list_of(log_so3(matrix_from_rpy(vector(v, 3)))),
-    'wrench_trans': _wrench_trans,
 }

@@ -213,11 +213,9 @@ def subtract(a: Value, b: Value) -> Value:
 
 
 def multiply(a: Value, b: Value) -> Value:
-    """Return a * b: of numbers, element by element, or of matrices."""
+    """Return a * b: of numbers, or element by element."""
     if type(a) is float is type(b):
         return a * b
-    if isinstance(a, List) and a and isinstance(a[0], List) and isinstance(b, List):
-        return _product(a, b)
     return _calculate(operator.mul, a, b)
 
 
@@ -276,10 +274,3 @@ def _calculate(function: Callable[[Value, Value], Value], a: Value, b: Value) ->
     )
     LIST_WORK[0] += len(result) >> 2
     return result
-
-
-def _product(a: List, b: List) -> List:
-    try:
-        return list_of(np.array(a, dtype=float) @ np.array(b, dtype=float))
-    except ValueError as error:
-        raise ScriptFault(f'matrices of these sizes cannot be multiplied: {error}') from None
