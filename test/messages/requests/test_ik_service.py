@@ -14,6 +14,7 @@ from geometry_msgs.msg import TransformStamped
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from moveit_requests import CONFIG, UR5, Codes, ik_request
+from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from tf2_ros import StaticTransformBroadcaster
@@ -121,6 +122,7 @@ def published_scene(client: Client) -> Iterator[Callable[[World, AttachedObject 
 
     def publish(world: World, part: AttachedObject | None = None) -> None:
         publisher.publish(scene_message(KnownScene('planner', world, part), 'base_link', 'tool0'))
+        assert publisher.wait_for_all_acked(Duration(seconds=20.0)), 'there, if not read yet'
 
     yield publish
     publish(World())
@@ -144,10 +146,8 @@ def test_a_scene_that_came_before_a_request_counts_for_it(client, published_scen
     request.ik_request.avoid_collisions = True
     for _ in range(5):
         published_scene(World().with_object(boxes(250, T_base_link_tool, 0.05)))
-        time.sleep(0.02)  # the message is there, and not read yet
         assert client.ask('compute_ik', request).error_code.val == Codes.GOAL_IN_COLLISION
         published_scene(World().with_object(boxes(250, away, 0.05)))
-        time.sleep(0.02)
         joints_of(client.ask('compute_ik', request))
 
 
