@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planning requests with something in the way, by the node's own callbacks."""
 
-from collections.abc import Callable
 
 import numpy as np
 import pytest
+from callbacks import Services
 from motion_planners import tool_down
 from moveit_msgs.srv import GetMotionPlan
 from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request
@@ -17,9 +17,8 @@ HERE, THERE = inverse(UR5, np.array([tool_down(0.42, y, 0.1) for y in (-0.28, 0.
 
 
 @pytest.fixture(scope='module', autouse=True)
-def wall(services: dict[str, Callable]) -> None:
-    wall = box_message('wall', (0.43, 0.0, 0.175))
-    wall.primitives[0].dimensions = [0.36, 0.02, 0.35]
+def wall(services: Services) -> None:
+    wall = box_message('wall', (0.43, 0.0, 0.175), (0.36, 0.02, 0.35))
     services['collision_object'](wall)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rclpy
+from callbacks import Services
 from fuzzing import NUMBERS, TEXT, fuzzed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,7 +127,7 @@ def check_reply(reply: Any, points: int) -> None:
 @fuzzed(0.02)
 @given(planner_id=st.sampled_from(['PTP', 'LIN', 'CIRC', 'RESOLVED_RATE']), data=st.data())
 def test_every_planning_request_is_answered(
-    services: dict[str, Callable], planner_id: str, data: st.DataObject
+    services: Services, planner_id: str, data: st.DataObject
 ) -> None:
     def make() -> Any:
         request = motion_request(planner_id, END)
@@ -145,9 +146,7 @@ def test_every_planning_request_is_answered(
 
 @fuzzed(0.02)
 @given(request=spoilt(lambda: line_request(END)))
-def test_every_cartesian_request_is_answered(
-    services: dict[str, Callable], request: Any
-) -> None:
+def test_every_cartesian_request_is_answered(services: Services, request: Any) -> None:
     reply = services['compute_cartesian_path'](request, GetCartesianPath.Response())
     check_reply(reply, len(reply.solution.joint_trajectory.points))
     assert 0.0 <= reply.fraction <= 1.0
@@ -156,9 +155,7 @@ def test_every_cartesian_request_is_answered(
 @pytest.mark.parametrize('name', ['compute_ik', 'compute_ik_all'])
 @fuzzed(0.04)
 @given(request=spoilt(lambda: ik_request(forward(UR5, HOME))))
-def test_every_ik_request_is_answered(
-    services: dict[str, Callable], name: str, request: Any
-) -> None:
+def test_every_ik_request_is_answered(services: Services, name: str, request: Any) -> None:
     request.ik_request.timeout.sec = min(request.ik_request.timeout.sec, 0)
     request.ik_request.timeout.nanosec = 0
     reply = services[name](request, GetPositionIK.Response())
@@ -174,9 +171,7 @@ def fk_request() -> GetPositionFK.Request:
 
 @fuzzed(0.04)
 @given(request=spoilt(fk_request))
-def test_every_fk_request_is_answered(
-    services: dict[str, Callable], request: Any
-) -> None:
+def test_every_fk_request_is_answered(services: Services, request: Any) -> None:
     reply = services['compute_fk'](request, GetPositionFK.Response())
     check_reply(reply, len(reply.pose_stamped))
 
@@ -205,9 +200,7 @@ def test_every_trajectory_message_is_admitted_or_refused(
 
 @fuzzed(0.02)
 @given(data=st.data())
-def test_a_ros_parameter_is_kept_or_refused(
-    services: dict[str, Callable], data: st.DataObject
-) -> None:
+def test_a_ros_parameter_is_kept_or_refused(services: Services, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from([RobotSettings, MotionSettings, DigitalSettings]))
     name = data.draw(st.sampled_from([f.name for f in fields(kind)] + ['max_sped']))
     value = data.draw(PARAMETERS)

@@ -1,36 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goals with tolerances, by the planner's own callbacks: any pose or joints within are a goal."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from callbacks import check_refused, plan
+from callbacks import Services, check_refused, end_of, plan
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import CollisionObject
 from moveit_msgs.srv import GetMotionPlan
-from moveit_requests import UR5, Codes, joint_goal, motion_request
+from moveit_requests import UR5, Codes, box_message, joint_goal, motion_request
 from scipy.spatial.transform import Rotation
 from shape_msgs.msg import SolidPrimitive
 
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 from ur5_pick_place.planning.goal_region import PoseRegion
 
-Services = dict[str, Callable]
 TCP = np.array([0.0, 0.0, 0.145, 1.0])
 SPOT = (0.5, 0.1)  # [m] in base_link, between the walls
 EVERY = ('AUTO', 'PTP', 'LIN', 'CIRC', 'RESOLVED_RATE')
-
-
-def box(name: str, size: tuple[float, ...], at: tuple[float, ...]) -> CollisionObject:
-    message = CollisionObject(id=name, operation=CollisionObject.ADD)
-    message.header.frame_id = 'base_link'
-    message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=list(size))]
-    T = np.eye(4)
-    T[:3, 3] = at
-    message.pose = matrix_to_pose(T)
-    return message
 
 
 @pytest.fixture
@@ -38,14 +26,15 @@ def walls(services: Services) -> Iterator[None]:
     """Two walls at the goal, between which the fingers fit in two directions only."""
     x, y = SPOT
     yield from _with(
-        services, *(box(f'wall{s}', (0.3, 0.02, 0.08), (x, y + 0.055 * s, 0.04)) for s in (-1, 1))
+        services,
+        *(box_message(f'wall{s}', (x, y + 0.055 * s, 0.04), (0.3, 0.02, 0.08)) for s in (-1, 1)),
     )
 
 
 @pytest.fixture
 def post(services: Services) -> Iterator[None]:
     """A post that stands where the goal is."""
-    yield from _with(services, box('post', (0.04, 0.04, 0.06), (*SPOT, 0.03)))
+    yield from _with(services, box_message('post', (*SPOT, 0.03), (0.04, 0.04, 0.06)))
 
 
 def _with(services: Services, *things: CollisionObject) -> Iterator[None]:
@@ -78,11 +67,6 @@ def joints_above() -> np.ndarray:
     """Joints above the goal, a quarter of a turn away from its yaw."""
     above = tool_down(*SPOT, 0.25, np.pi / 2)
     return inverse(UR5, above, q6=0.0)[0][BRANCHES.index('left-up-up')]
-
-
-def end_of(reply) -> np.ndarray:
-    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
-    return np.array(reply.trajectory.joint_trajectory.points[-1].positions)
 
 
 def tcp_of(q: np.ndarray) -> np.ndarray:
@@ -224,8 +208,7 @@ def test_a_joint_tolerance_beyond_a_limit_is_clipped(
     q[5] = sign * 6.2832  # a limit of 2 pi as text, say
     request.motion_plan_request.goal_constraints = [joint_goal(q)]
     refused = plan(services, request)
-    check_refused(refused, Codes.INVALID_MOTION_PLAN)
-    assert 'must lie in -360 to 360 deg' in refused.error_code.message
+    check_refused(refused, Codes.INVALID_MOTION_PLAN, 'must lie in -360 to 360 deg')
     for constraint in request.motion_plan_request.goal_constraints[0].joint_constraints:
         constraint.tolerance_above = constraint.tolerance_below = 1e-3
     end = end_of(plan(services, request))

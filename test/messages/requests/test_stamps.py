@@ -150,9 +150,7 @@ def test_an_object_is_attached_where_it_was_in_the_hand(cell: Cell) -> None:
 
 @pytest.mark.parametrize('service', ['AUTO', 'LIN', 'CIRC', 'line'])
 @pytest.mark.parametrize('frame', ['camera', 'belt', 'lamp'])
-def test_a_goal_is_where_its_frame_was_at_the_stamp(
-    cell: Cell, frame: str, service: str
-) -> None:
+def test_a_goal_is_where_its_frame_was_at_the_stamp(cell: Cell, frame: str, service: str) -> None:
     goal = BASE @ tool_down(0.45, -0.15, 0.3, 0.5)
     T = np.linalg.inv(cell.T_base_link(frame, 3.0)) @ goal
     if service == 'line':

@@ -91,7 +91,8 @@ def check_refused(reply: Any, code: int, words: str = '') -> None:
     assert reply.error_code.val == code, (reply.error_code.val, reply.error_code.message)
     assert words in reply.error_code.message and len(reply.error_code.message) > 20
     solution = getattr(reply, 'solution', None) or getattr(reply, 'trajectory', None)
-    assert not hasattr(solution, 'joint_trajectory') or not solution.joint_trajectory.points
+    held = getattr(solution, 'joint_trajectory', None) or getattr(solution, 'joint_state', None)
+    assert not held or not getattr(held, 'points', getattr(held, 'position', None))
 
 
 UR5 = load_model('ur5')

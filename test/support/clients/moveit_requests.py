@@ -98,12 +98,13 @@ def joint_goal(q: np.ndarray) -> Constraints:
     )
 
 
-def box_message(name: str, at: Sequence[float] = (3.0, 3.0, 3.0), n: int = 1) -> CollisionObject:
+def box_message(
+    name: str, at: Sequence[float] = (3.0, 3.0, 3.0), size: Sequence[float] = (0.1, 0.1, 0.1)
+) -> CollisionObject:
     message = CollisionObject(id=name, operation=CollisionObject.ADD)
     message.header.frame_id = 'base_link'
     message.pose.orientation.w = 1.0
-    primitive = SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[0.1, 0.1, 0.1])
-    message.primitives = [primitive] * n
+    message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=list(size))]
     x, y, z = (float(v) for v in at)
-    message.primitive_poses = [Pose(position=Point(x=x, y=y, z=z)) for _ in range(n)]
+    message.primitive_poses = [Pose(position=Point(x=x, y=y, z=z))]
     return message
