@@ -2,22 +2,32 @@
 """
 A trajectory controller that splices a new trajectory onto the running one, as newer ones do.
 
-The arm is led as under a controller that restarts, and every stop still stops it.
+The arm is led as under a controller that restarts, and every stop still stops it. Jogs and closed
+loops keep their limits on either, though their messages arrive up to two cycles late, by chance.
 
 """
 
 
+from functools import partial
+
 import numpy as np
 import pytest
 from lab.in_process import InProcessCell
+from lab.in_process_ports import ControllerPort
 from motion_planners import FAST as FAST_LIMITS
 from motion_planners import make_planner
 
+from ur5_pick_place.control.loops.jog_velocity import JointVelocity
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference
+from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
 from ur5_pick_place.control.loops.splicing import next_segment
 from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.demo.spots import default_spots
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
+from ur5_pick_place.outcome import DONE
+from ur5_pick_place.planning.limits import Scaling
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.sim.controllers.controller_manager import SCALED
 from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
@@ -30,7 +40,7 @@ SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 
 def ready_cell(**overrides: object) -> InProcessCell:
     cell = InProcessCell(overrides)
-    cell.teach(*default_spots('ur5'))
+    cell.teach(*default_spots(overrides.get('ur_type', 'ur5')))
     return cell
 
 
@@ -86,10 +96,7 @@ def line(cell: InProcessCell) -> Trajectory:
 @pytest.mark.parametrize('mode', ['restart', 'splice'])
 @pytest.mark.parametrize('ur_type', ['ur5', 'ur5e'], ids=['125 Hz', '500 Hz'])
 def test_a_stop_keeps_the_acceleration_whichever_cycle_takes_it(ur_type, mode, plan, rng):
-    cell = InProcessCell(
-        {'trajectory_replacement': mode, 'ur_type': ur_type, 'arrival_jitter': 2}
-    )
-    cell.teach(*default_spots(ur_type))
+    cell = late_cell(mode, ur_type)
     for share in (0.2, 0.35, 0.5, 0.65):
         ends = []
         motion = plan(cell)
@@ -218,3 +225,91 @@ def test_a_segment_that_is_late_shifts_a_stream_by_at_most_half_its_delay_or_its
     shift = min(scaling, 1.0 - scaling) * late
     near = motion.sample([wanted - shift, wanted + shift])[0]
     assert np.abs(q - near).max(axis=1).min() < 1e-6
+
+
+LATE = 2  # cycles at most
+GENERATIONS = pytest.mark.parametrize('generation', ['restart', 'splice'])
+RATES = pytest.mark.parametrize('ur_type', ['ur5', 'ur5e'])  # 125 and 500 Hz
+SPEED = 1.0  # [rad/s]
+
+
+def late_cell(generation, ur_type='ur5'):
+    """Return a cell whose messages come late by chance."""
+    return ready_cell(
+        trajectory_replacement=generation, ur_type=ur_type, arrival_jitter=LATE
+    )
+
+
+def largest_share(cell, sent):
+    """Return the largest acceleration in commands as a fraction of the joints' limits."""
+    acceleration = np.diff(np.array(sent), 2, axis=0) / cell.driver.period**2
+    return (np.abs(acceleration) / cell.planner.limits.qdd).max()
+
+
+def jog(cell):
+    """Turn the first joint to and fro, and return the commands."""
+    sent = commands_of(cell)
+    for turn in (SPEED, -SPEED):
+        for _ in range(20):
+            cell.jog(JointVelocity(turn * np.eye(6)[0]))
+            cell.wait(0.02)
+    cell.wait(0.8)
+    assert np.ptp(sent, axis=0)[0] > 0.1
+    return sent
+
+
+@GENERATIONS
+@RATES
+def test_a_jog_keeps_its_limits_however_late_its_messages_are(generation, ur_type):
+    cell = late_cell(generation, ur_type)
+    sent = jog(cell)
+    assert largest_share(cell, sent) < 1.0
+    assert cell.manager.motion_state == 'ready'
+
+
+@GENERATIONS
+@RATES
+@pytest.mark.parametrize(
+    'method', ['resolved_rate', pytest.param('gradient', marks=pytest.mark.drill)]
+)
+def test_a_closed_loop_keeps_its_limits_however_late_its_messages_are(
+    generation, ur_type, method
+):
+    """Also where some of them are lost."""
+    cell, ends, settings = late_cell(generation, ur_type), [], LoopSettings()
+    planner, T_goal = cell.station.planner, forward(cell.model, HOME)
+    T_goal[:3, 3] += [-0.05, 0.08, -0.04]
+    plan = plan_roll_out(planner, method, HOME, T_goal, Scaling(), settings)
+    make = partial(loop_of, planner, method, plan.trajectory, settings)
+    cell.driver.link.to_driver.loss = 0.1
+    sent = commands_of(cell)
+    cell.manager.start_loop(make, plan.trajectory, ends.append)
+    cell.until(lambda: bool(ends), 20.0, 'the end of the loop')
+    assert ends == [DONE]
+    assert largest_share(cell, sent) < 1.0
+    assert np.linalg.norm(forward(cell.model, cell.q)[:3, 3] - T_goal[:3, 3]) < 0.3e-3
+
+
+def test_a_stream_would_step_on_a_controller_that_splices(monkeypatch):
+    monkeypatch.setattr(ControllerPort, 'why_no_stream', '')
+    cell = late_cell('splice')
+    assert largest_share(cell, jog(cell)) > 10.0
+
+
+def test_a_controller_that_refuses_to_restart_gets_no_stream_but_motions(monkeypatch):
+    monkeypatch.setattr(ControllerPort, 'why_no_stream', 'it splices and refuses y = false (z)')
+    cell, ends = late_cell('splice'), []
+    planner, T_goal = cell.station.planner, forward(cell.model, HOME)
+    T_goal[2, 3] -= 0.05
+    motions = cell.controller.motions
+    with pytest.raises(ExecutionError, match=r'motion refused: .*refuses y = false \(z\)'):
+        cell.jog(JointVelocity(np.eye(6)[0]))
+    plan = plan_roll_out(planner, 'resolved_rate', HOME, T_goal, Scaling(), LoopSettings())
+    make = partial(loop_of, planner, 'resolved_rate', plan.trajectory, LoopSettings())
+    with pytest.raises(ExecutionError, match=r'motion refused: .*refuses y = false \(z\)'):
+        cell.manager.start_loop(make, plan.trajectory, ends.append)
+    cell.wait(0.2)
+    assert cell.controller.motions == motions and cell.manager.motion_state == 'ready'
+    cell.manager.start(planner.ptp(HOME, HOME + 0.1).trajectory, ends.append)
+    cell.until(lambda: bool(ends), 10.0, 'the end of the motion')
+    assert ends == [DONE]
