@@ -168,13 +168,6 @@ def test_a_stop_in_mid_jog_brakes_and_latches_and_a_held_button_moves_nothing(cl
     rests(client, 0.2 + pace.wall(1.0))
 
 
-def test_what_cannot_be_followed_is_named_and_moves_nothing(client, sender):
-    before = client.look()
-    refused(client, sender, twist(y=0.2, frame='moon'), "frame 'moon' is not known")
-    refused(client, sender, jog(0.3, float('nan')), 'are not finite')
-    assert np.abs(client.look() - before).max() < 1e-4
-
-
 def test_a_flood_leaves_the_planner_answerable(client, sender):
     publish, end = sender[TwistStamped].publish, time.monotonic() + 1.0
     while time.monotonic() < end:

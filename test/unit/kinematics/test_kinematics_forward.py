@@ -9,6 +9,7 @@ and with the poses of the robot's own URDF. Jacobians: with differences of poses
 
 import numpy as np
 import pytest
+from calibration_files import calibrated_arm
 from closeness import assert_transforms_close
 from independent_arm import URDF_POSES
 
@@ -77,11 +78,12 @@ def test_link_frames_run_from_base_to_tool(rng: np.random.Generator) -> None:
     assert np.abs(lengths - np.hypot(UR5.a, UR5.d)).max() < 1e-14
 
 
-@pytest.mark.parametrize('name', ['ur5', 'ur3_lab'])
+@pytest.mark.parametrize('name', ['ur5', 'ur3_lab', 'calibrated'])
 def test_the_body_jacobian_equals_differences_of_poses(
     name: str, rng: np.random.Generator
 ) -> None:
-    m, h = load_model(name), 1e-5
+    m = calibrated_arm('ur5', rng) if name == 'calibrated' else load_model(name)
+    h = 1e-5
     q = rng.uniform(-np.pi, np.pi, (100, 1, 6))
     ahead, behind = forward(m, q + h * np.eye(6)), forward(m, q - h * np.eye(6))
     differences = log_se3(inverse_transform(behind) @ ahead) / (2 * h)

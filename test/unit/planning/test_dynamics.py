@@ -12,11 +12,11 @@ from dataclasses import replace
 import mujoco
 import numpy as np
 import pytest
+from calibration_files import calibrated_arm
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, Model, link_frames, load_model
 from ur5_pick_place.kinematics.link_inertias import link_inertias
-from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.sim.physics.cell import ARM, HAND, load_cell
@@ -32,10 +32,7 @@ ARMS = ('ur5', 'ur10e')  # inertias without and with products
 
 def askew(m: Model, rng: np.random.Generator) -> Model:
     """Return the arm with calibrated mounts and offsets of joints."""
-    straight = np.tile(np.eye(4), (6, 1, 1))
-    straight[:, 2, 3] = m.d
-    mounts = straight @ exp_se3(rng.normal(0.0, 2e-3, (6, 6)))
-    return replace(m, mounts=mounts, offset=rng.uniform(-3, 3, 6))
+    return replace(calibrated_arm(m.name, rng), offset=rng.uniform(-3, 3, 6))
 
 
 def bodies(

@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import yaml
+from calibration_files import calibrated_arm
 from closeness import assert_transforms_close
 from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 
@@ -30,10 +31,7 @@ LONG_TOOL = make_transform(np.diag([-1.0, -1.0, 1.0]), [0.01, 0.0, 0.2])
 @pytest.fixture
 def calibrated(rng):
     """An arm whose joints sit a little beside and askew of where the DH table has them."""
-    nominal = np.tile(np.eye(4), (6, 1, 1))
-    nominal[:, 2, 3] = MODEL.d
-    mounts = nominal @ exp_se3(rng.uniform(-1e-3, 1e-3, (6, 6)))
-    return replace(MODEL, mounts=mounts, calibration='calib_1')
+    return replace(calibrated_arm(MODEL.name, rng), calibration='calib_1')
 
 
 def test_a_pose_of_a_camera_is_the_same_whatever_the_sign_of_its_quaternion(rng):

@@ -156,15 +156,7 @@ class TestChain:
         tcp = (forward(MODEL, q) @ T_tool_tcp)[:, :3, 3]
         np.testing.assert_allclose(tcp[:, :2], T[:2, 3] + np.zeros((200, 2)), atol=5e-5)
 
-    def test_legs_too_short_for_their_blends_are_refused(self, planner, q_start):
-        with pytest.raises(InvalidInput, match=r'move 1 is 0\.1700 m long.*0\.1800 m of it'):
-            planner.chain(q_start, self.moves(0.18))
-
     @pytest.mark.parametrize('blend', [-0.01, float('nan'), float('inf')])
     def test_a_blend_radius_is_not_negative_and_finite(self, blend):
         with pytest.raises(InvalidInput, match='blend radius = '):
             self.moves(blend)
-
-    def test_no_moves_are_refused(self, planner, q_start):
-        with pytest.raises(InvalidInput, match='no moves'):
-            planner.chain(q_start, [])

@@ -13,13 +13,13 @@ from dataclasses import replace
 import independent_arm
 import numpy as np
 import pytest
+from calibration_files import calibrated_arm
 from motion_planners import tool_down
 from solids import HALF_CUBE, SCENE, UR5, box_at, elbow_up_at, of_hull
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, link_frames, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies, bodies_apart
-from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.collision.collision import RESOLUTION, CollisionModel
 from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry
 
@@ -175,18 +175,10 @@ def test_the_test_of_a_clearance_has_the_verdict_of_the_distances(margin, rng):
     assert free.any() or margin > 0.05
 
 
-def calibrated(rng):
-    """Give a UR5 whose joints sit a few millimetres and hundredths of a radian off."""
-    mounts = np.tile(np.eye(4), (6, 1, 1))
-    mounts[:, 2, 3] = UR5.d
-    off = exp_se3(rng.uniform(-1.0, 1.0, (6, 6)) * np.repeat([0.005, 0.02], 3))
-    return replace(UR5, mounts=mounts @ off)
-
-
 @pytest.mark.parametrize('nominal', [True, False])
 def test_no_distance_changes_by_more_than_the_reach_allows(nominal, rng):
     """What the check between samples rests on."""
-    geometry = Geometry(UR5 if nominal else calibrated(rng), crowded())
+    geometry = Geometry(UR5 if nominal else calibrated_arm('ur5', rng, 3e-3, 0.01), crowded())
     q = rng.uniform(-np.pi, np.pi, (60, 6))
     step = rng.uniform(-0.2, 0.2, q.shape)
     step[: len(q) // 2] *= np.eye(6)[rng.integers(6, size=len(q) // 2)]  # one joint alone
