@@ -62,6 +62,18 @@ def test_an_interrupted_publishing_leaves_nothing(
     assert not list((tmp_path / 'out').iterdir())
 
 
+def test_a_demo_leaves_alone_what_another_command_has_not_finished(tmp_path: Path) -> None:
+    work, out = tmp_path / 'work', tmp_path / 'out'
+    half = out / '.record.html.unfinished'
+    dead = out / '.2026-01-02T03-04-05Z.unfinished'
+    dead.mkdir(parents=True)
+    work.mkdir()
+    half.write_text('half a page')
+    (work / 'result.json').write_text('{}')
+    assert (demo_report.publish(work, out) / 'result.json').exists()
+    assert half.exists() and not dead.exists()
+
+
 def test_table_speaks_in_millimetres_and_degrees() -> None:
     failed = result(success=False)
     lines = demo_report.table(

@@ -23,11 +23,13 @@ from recordings import (
     write_foreign,
     write_recording,
 )
+from std_msgs.msg import String
 
 from ur5_pick_place.demo import command as demo
 from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
 from ur5_pick_place.report import command as report
+from ur5_pick_place.report.motion import RecordedJoints
 from ur5_pick_place.report.recording import newest_recording, read_recording, recording_files
 from ur5_pick_place.report.topics import (
     MOTION_STATE,
@@ -219,8 +221,6 @@ def test_a_demo_on_a_full_disk_keeps_no_run_and_says_what_to_do(
 
 
 def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> None:
-    from std_msgs.msg import String
-
     stop = ('/trajectory_execution_event', String(data='stop'), log_time(JOINTS, 100.8))
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS[:2], others=[stop])
     ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
@@ -229,8 +229,6 @@ def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> No
 
 
 def test_what_the_planner_waits_for_before_it_is_ready_is_no_stop(tmp_path: Path, capsys) -> None:
-    from std_msgs.msg import String
-
     def states(*texts: str) -> list[tuple[str, String, int]]:
         at = [log_time(JOINTS, 100.1 + 0.1 * i) for i in range(len(texts))]
         return [(MOTION_STATE, String(data=s), t) for s, t in zip(texts, at, strict=True)]
@@ -261,6 +259,46 @@ def test_topics_of_other_types_are_not_taken_for_the_arms(tmp_path: Path, capsys
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, others=others)
     ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
     assert (run['outcome'], run['reason']) == ('stopped', 'part <b>lost')
+
+
+def event(t: float, name: str) -> dict:
+    """Return an event of a run, with the fields of each kind."""
+    fields = {'number': 1, 'of': 2, 'stage': 'lift', 'reason': 'lost'}
+    return {'time': t, 'event': name, 'job': 'run', **fields}
+
+
+@pytest.mark.parametrize(
+    ('events', 'cycle'),
+    [
+        ([event(100.1, 'started'), event(100.6, 'cycle_done'), event(100.6, 'done')], 0.5),
+        ([event(100.5, 'done'), event(100.8, 'started'), event(101.0, 'stopped')], None),
+        ([event(100.1, 'started'), *(event(t, 'cycle_done') for t in (100.5, 100.9)),
+          event(100.9, 'done')], None),
+    ],
+)
+def test_a_cycle_time_is_that_of_one_whole_cycle(events, cycle, tmp_path, capsys):
+    write_recording(tmp_path / 'run.mcap', nodding(150), events)
+    ((run,), _) = reported(tmp_path / 'run.mcap', capsys)
+    assert run['cycle_time_s'] == (cycle and pytest.approx(cycle))
+
+
+def test_a_stop_in_a_gap_of_the_joints_keeps_its_time(tmp_path, capsys) -> None:
+    whole, gap = nodding(1500), np.r_[0:500, 1000:1500]
+    joints = RecordedJoints(*(values[gap] for values in vars(whole).values()))
+    states = [(t, String(data=s)) for t, s in ((100.1, 'ready'), (106.0, 'stopped: silent'))]
+    others = [(MOTION_STATE, state, log_time(joints, t)) for t, state in states]
+    write_recording(tmp_path / 'record.mcap', joints, [], others=others)
+    ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
+    assert run['remarks'][-1]['time_s'] == pytest.approx(6.0, abs=1e-3)
+
+
+def test_a_recording_that_is_too_long_is_not_called_damaged(tmp_path, monkeypatch, capsys):
+    path = tmp_path / 'long.mcap'
+    write_recording(path, nodding(1200), EVENTS, [{'arm': ARM}])
+    monkeypatch.setattr('ur5_pick_place.report.recording._MOST', 500)
+    _, complaint = reported(path, capsys)
+    assert 'long.mcap has more than 500 messages of the robot: only these were read' in complaint
+    assert 'damaged' not in complaint
 
 
 # -- folders -------------------------------------------------------------------------------------
