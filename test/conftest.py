@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _NEEDS = {
     'rclpy': (
         *('messages/*', 'nodes/*', 'system/*', 'lab/*nodes*', 'lab/*dds*', 'repo/test_[!l]*'),
-        *('unit/report/*recordings*', 'unit/report/test_replay*', 'unit/report/*records*'),
+        *('unit/report/*recordings*', 'unit/report/test_replay*'),
     ),
     'viser': ('*/test_cockpit*',),
     'pinocchio': ('repo/test_bench*',),

@@ -10,6 +10,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import classify, forward, inverse, load_model
@@ -29,9 +30,7 @@ SHARE = np.linspace(0.0, 1.0, 201)
 
 
 def rotation(axis, angle):
-    x, y, z = np.divide(axis, np.linalg.norm(axis))
-    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-    return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
+    return Rotation.from_rotvec(angle * np.divide(axis, np.linalg.norm(axis))).as_matrix()
 
 
 def pose(position, axis=(0, 0, 1), angle=0.0):

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from optimum_on_grid import MODEL, grid_optimum, speed_of
 from scipy.interpolate import BPoly
+from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.control.loops.splicing import has_gap
 from ur5_pick_place.control.stop_trajectory import resume_on_path
@@ -39,11 +40,7 @@ def line(q, way=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)):
     T = forward(MODEL, q)
     goal = T.copy()
     goal[:3, 3] += way
-    angle = np.linalg.norm(turn)
-    if angle > 0:
-        x, y, z = np.divide(turn, angle)
-        K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
-        goal[:3, :3] = T[:3, :3] @ (np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
+    goal[:3, :3] = T[:3, :3] @ Rotation.from_rotvec(turn).as_matrix()
     return follow(MODEL, Line(T, goal), q)
 
 
