@@ -187,7 +187,7 @@ def test_no_distance_changes_by_more_than_the_reach_allows(nominal, rng):
     # Only distances apart: how deep two bodies are in each other is not what the sweep needs.
     apart = (before > 0.0) & (after > 0.0)
     bound = np.abs(step) @ geometry.pair_levers.T
-    assert (change[apart] <= bound[apart] + 1e-6).all()
+    assert (change[apart] <= bound[apart] + 2e-6).all()  # coal stops at 1e-6, twice
     assert (change[apart] > 0.3 * bound[apart]).any(), 'a bound this loose would cost halvings'
 
 
