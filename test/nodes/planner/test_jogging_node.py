@@ -63,9 +63,9 @@ def quiet(sender, client):
     client.said.clear()
 
 
-def twist(y, frame='base_link'):
+def twist(y):
     message = TwistStamped()
-    message.header.frame_id = frame
+    message.header.frame_id = 'base_link'
     message.twist.linear.y = y
     return message
 
@@ -92,10 +92,10 @@ def moving(client, sender, message):
         give(client, sender, message, 0.1)
 
 
-def refused(client, sender, message, *words):
+def refused(client, sender, message, words):
     """Give a message until the planner has refused it with some words."""
     deadline = time.monotonic() + pace.wall(10.0)
-    while not any(all(word in text for word in words) for text in client.said):
+    while not any(words in text for text in client.said):
         assert time.monotonic() < deadline, client.said
         give(client, sender, message, 0.1)
 
