@@ -238,21 +238,22 @@ class Motion:
         linear = _positive(a, 'a')
         return linear, linear if a_rot is None else _positive(a_rot, 'aRot')
 
-    def _change(self, target: Array, rates: tuple[float, float]) -> float:
-        """Return the time [s] to a twist (6,) from the present one."""
-        change = target - tcp_jacobian(self._robot, self._arm.q) @ self._arm.qd
-        return max(
-            float(np.linalg.norm(change[:3])) / rates[0],
-            float(np.linalg.norm(change[3:])) / rates[1],
-        )
+    def _change(
+        self, target: Array, rates: tuple[float, float], J: Array | None = None
+    ) -> float:
+        """Return the time [s] to a twist (6,) from the present one, by this Jacobian or here."""
+        if J is None:
+            J = tcp_jacobian(self._robot, self._arm.q)
+        change = target - J @ self._arm.qd
+        linear, angular = math.hypot(*change[:3]), math.hypot(*change[3:])
+        return max(linear / rates[0], angular / rates[1])
 
     def _tool_ramp(self, target: Array, rates: tuple[float, float], dt: float) -> None:
         """Approach a twist (6,) for `dt` [s], linear and angular part in equal time."""
         arm = self._arm
-        needed = self._change(target, rates)
+        J = tcp_jacobian(self._robot, arm.q + 0.5 * dt * arm.qd)
+        needed = self._change(target, rates, J)
         part = min(1.0, dt / needed) if needed > 0.0 else 1.0
-        middle = arm.q + 0.5 * dt * arm.qd
-        J = tcp_jacobian(self._robot, middle)
         twist = (1.0 - part) * (J @ arm.qd) + part * target
         try:
             qd = arm.limited(np.asarray(np.linalg.solve(J, twist), float))
