@@ -199,6 +199,17 @@ def test_a_signal_is_told_whatever_its_exception_became_on_the_way() -> None:
 
 
 @pytest.mark.drill
+@pytest.mark.parametrize(('how', 'gripper'), [('wall', 'digital'), ('ceiling', 'vacuum')])
+def test_an_arm_that_is_mounted_elsewhere_places_the_cube(tmp_path: Path, how, gripper) -> None:
+    words = ['--mounting', how, '--gripper', gripper, '--rtf', str(pace.real_time_factor())]
+    from ur5_pick_place.demo.command import run
+
+    assert run([*words, '--out', str(tmp_path / 'out')]) == 0
+    result = json.loads((tmp_path / 'out/latest/result.json').read_text())
+    assert result['mounting'] == how and result['runs'][0]['placement_error_m'] < 0.002
+
+
+@pytest.mark.drill
 def test_a_killed_make_takes_the_demo_along(tmp_path: Path) -> None:
     make = (sys.executable, '-c', 'import subprocess, sys; subprocess.run(sys.argv[1:])')
     demo = DemoProcess(tmp_path, *make, MAKELEVEL='1')

@@ -4,7 +4,7 @@
 import argparse
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.mounting import FLOOR, NAMED, Mounting
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 
 if TYPE_CHECKING:
@@ -83,6 +84,25 @@ def add_ur_type(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_mounting(parser: argparse.ArgumentParser, remark: str = '') -> None:
+    """Add the option that tells how the arm is mounted."""
+    parser.add_argument(
+        '--mounting',
+        type=_mounting,
+        default=FLOOR,
+        metavar='HOW',
+        help=f'how the base is mounted: {", ".join(NAMED)}, or its roll and pitch [deg], such as '
+        f'"0 30" (default: floor){remark}',
+    )
+
+
+def _mounting(text: str) -> Mounting:
+    try:
+        return Mounting.read(text)
+    except InvalidInput as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def add_arm_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options that `read_arm` reads."""
     parser.add_argument(
@@ -109,6 +129,7 @@ def add_arm_arguments(parser: argparse.ArgumentParser) -> None:
         metavar='FILE',
         help='table, tool and boxes, as in config/scene_sim.yaml; default: an empty scene',
     )
+    add_mounting(parser, '; tells with --scene where the table is')
     parser.add_argument('--radians', action='store_true', help='angles in radians, not degrees')
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
 
@@ -121,7 +142,7 @@ def read_arm(arguments: argparse.Namespace) -> Arm:
 
     """
     model = load_model(arguments.robot)
-    T_tool_tip, collisions = _surroundings(model, arguments.scene)
+    T_tool_tip, collisions = _surroundings(model, arguments.scene, arguments.mounting)
     if arguments.tip == 'tcp' and arguments.scene is None:
         raise InvalidInput('--tip tcp: the TCP is defined in a scene file; give it with --scene')
     return Arm(
@@ -140,7 +161,9 @@ def verdict(contact: str | None) -> str:
     return contact or 'free'
 
 
-def _surroundings(model: Model, path: Path | None) -> 'tuple[Array, CollisionModel | None]':
+def _surroundings(
+    model: Model, path: Path | None, mounting: Mounting
+) -> 'tuple[Array, CollisionModel | None]':
     """Return the TCP in tool0 and the collision model, None without coal; a scene needs coal."""
     try:
         from ur5_pick_place.planning.collision.collision import CollisionModel
@@ -153,5 +176,5 @@ def _surroundings(model: Model, path: Path | None) -> 'tuple[Array, CollisionMod
         return np.eye(4), CollisionModel(model, Scene(table_height=-2.0, tool=Tool(np.eye(4))))
     from ur5_pick_place.planning.scene.scene_file import load_scene
 
-    scene = load_scene(path)
+    scene = replace(load_scene(path), mounting=mounting)
     return scene.tool.T_tool_tcp, CollisionModel(model, scene)

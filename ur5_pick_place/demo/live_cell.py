@@ -20,10 +20,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.commands.arguments import add_ur_type
+from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
 from ur5_pick_place.demo.configuration import CONFIG, scene_file
 from ur5_pick_place.demo.cycle_layout import layout, mounted_scene, pick_places, read_cycle
-from ur5_pick_place.demo.options import add_cycle, add_gripper, add_mounting, add_rtf
+from ur5_pick_place.demo.options import TABLE_BELOW, add_cycle, add_gripper, add_rtf
 from ur5_pick_place.demo.processes import NodeProcesses, begin_command, working_folder
 from ur5_pick_place.demo.spots import (
     Spot,
@@ -85,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog='Example: cell --port 8061 --rtf 0.5',
     )
     add_ur_type(parser)
-    add_mounting(parser)
+    add_mounting(parser, TABLE_BELOW)
     add_gripper(parser)
     add_rtf(parser)
     parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')

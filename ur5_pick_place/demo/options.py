@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.commands.arguments import add_ur_type
+from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
 from ur5_pick_place.config_files import read_yaml, user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.configuration import scene_file
@@ -29,7 +29,7 @@ from ur5_pick_place.demo.spots import (
 from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.kinematics.mounting import FLOOR, NAMED, Mounting
+from ur5_pick_place.kinematics.mounting import FLOOR
 from ur5_pick_place.planning.scene.scene_file import scene_from_dict
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.layouts import home, mounted
@@ -44,6 +44,7 @@ _NEEDS = {'start': ('start',), 'target': ('target',), 'seed': _PAIR, 'wall': _PA
 """The places that a cycle must have, by option."""
 _RTF = (0.05, 5.0)
 _WALL = (0.05, 0.6)  # [m]
+TABLE_BELOW = '; the table is then below the arm, where it reaches'
 _SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
 _TURN = 20.0  # [deg]
 
@@ -170,7 +171,7 @@ def _parser() -> argparse.ArgumentParser:
         help='how Cartesian paths are followed (default: %(default)s)',
     )
     add_ur_type(parser)
-    add_mounting(parser)
+    add_mounting(parser, TABLE_BELOW)
     add_gripper(parser)
     _add_spots(parser)
     add_rtf(parser)
@@ -205,18 +206,6 @@ def add_rtf(parser: argparse.ArgumentParser) -> None:
         type=number_within(*_RTF),
         default=1.0,
         help='simulated seconds per wall second (default: 1; reliable up to about 3)',
-    )
-
-
-def add_mounting(parser: argparse.ArgumentParser) -> None:
-    """Add the option that tells how the arm is mounted."""
-    parser.add_argument(
-        '--mounting',
-        type=_mounting,
-        default=FLOOR,
-        metavar='HOW',
-        help=f'{", ".join(NAMED)}, or roll and pitch of the base [deg], such as "0 30" (default: '
-        'floor); the table is then under the arm, where it reaches',
     )
 
 
@@ -264,13 +253,6 @@ def _add_spots(parser: argparse.ArgumentParser) -> None:
         type=seed_number,
         help='seed of random spots, in place of those that are not given',
     )
-
-
-def _mounting(text: str) -> Mounting:
-    try:
-        return Mounting.read(text)
-    except InvalidInput as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _spot(text: str) -> Spot:

@@ -94,6 +94,16 @@ def test_out_of_reach_says_why_on_each_branch_and_fails(
     assert [m['amount'] for m in missing] == pytest.approx([m.amount for m in expected])
 
 
+def test_the_table_of_a_scene_is_below_a_base_that_hangs(tmp_path, capsys) -> None:
+    scene = tmp_path / 'scene.yaml'
+    scene.write_text('table_height: -0.5\ntool: {tcp: {position: [0, 0, 0]}}')
+    pose = ['--xyz', '0.4', '0.1', '0.48', '--rpy', '180', '0', '0', '--scene', str(scene)]
+    for mounting, is_free in (('floor', True), ('ceiling', False), ('wall', True)):
+        assert ik.main([*pose, '--json', '--mounting', mounting]) == 0
+        contacts = [row['collision'] for row in json.loads(capsys.readouterr().out)['solutions']]
+        assert ('' in contacts) is is_free, (mounting, contacts)
+
+
 def test_a_scene_adds_the_tcp_and_what_is_in_the_way(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
