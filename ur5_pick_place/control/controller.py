@@ -26,7 +26,7 @@ _TRANSFER = 0.5
 # answer: an arm that has not moved by then may still begin.
 _LATE = 0.05
 # [s] from acceptance to the first feedback, which comes at 20 Hz, and until it is received here
-_FIRST_FEEDBACK = 0.1
+_FIRST_FEEDBACK = 0.15
 _KEPT = 64  # ids of goals: the controller reports one for a while after its end
 _FOREIGN = (
     'foreign motion: the controller has a goal that this node did not send; end the client that '

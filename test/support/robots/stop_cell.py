@@ -111,6 +111,11 @@ class Cell:
     def start(self):
         self.executor.start(turn(1.0, 8.0), self.ends.append)
 
+    def report(self):
+        """Give the controller's feedback on the running goal."""
+        goal = self.port.running
+        self.executor.on_feedback(goal, self.stamp, self.stamp - self.port.began)
+
     @property
     def state(self):
         return self.executor.motion_state

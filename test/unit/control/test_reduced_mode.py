@@ -48,6 +48,7 @@ def test_a_motion_that_is_too_fast_brakes_when_the_mode_becomes_reduced(seconds)
     begin(cell)
     cell.run(seconds)
     assert cell.state == 'moving'
+    cell.report()
     cell.status.safety_mode = SAFETY_REDUCED
     cell.run(0.016)
     assert len(cell.port.sent) == 2, 'the motion that brakes'
@@ -94,7 +95,7 @@ def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too(monkeypat
     monkeypatch.setattr(PLANNER, 'check', check_and_change)
     send(cell, motion)
     cell.run(0.016)
-    cell.executor.on_feedback(cell.port.sent[0], cell.stamp, cell.stamp - cell.port.began)
+    cell.report()
     cell.run(0.016)
     assert len(cell.port.sent) == 2, 'the motion that brakes'
     cell.port.accept(cell.port.sent[-1].begin)
