@@ -9,6 +9,7 @@ from time import perf_counter
 from ur5_pick_place.sim.controller.cell_port import CellPort
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.dashboard import DashboardServer
+from ur5_pick_place.sim.controller.interpreter_port import InterpreterPort
 from ur5_pick_place.sim.controller.network import Network, Port
 from ur5_pick_place.sim.controller.primary import PrimaryServer
 from ur5_pick_place.sim.controller.realtime import RealTimeServer
@@ -60,6 +61,9 @@ class Server:
             'real-time, read-only': self._real_time.ports[1],
             'cell': cell.port,
         }
+        self._interpreter = InterpreterPort(controller, offset)
+        if not controller.personality.is_cb3:
+            self.ports['interpreter'] = self._interpreter.port
         self.network = Network(host, list(self.ports.values()))
         self._late = 0
         self._latest = 0.0
@@ -90,6 +94,7 @@ class Server:
         self._rtde.publish(sample)
         self._real_time.publish(sample)
         self._primary.publish(sample)
+        self._interpreter.serve()
         is_behind = self.network.flush()
         if is_behind and self._is_lockstep:
             until = perf_counter() + _LOCKSTEP_WAIT
