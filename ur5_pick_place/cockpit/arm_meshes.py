@@ -24,8 +24,6 @@ _FORMATS = ('.stl', '.obj', '.ply')  # trimesh reads them without further packag
 
 @dataclass(frozen=True)
 class LinkMesh:
-    """One mesh, fixed to a link."""
-
     link: int  # index into `LINKS`; the DH frame to which it is fixed
     vertices: Array  # (n, 3) [m] in that frame
     faces: NDArray[np.int64]  # (m, 3)

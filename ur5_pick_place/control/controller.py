@@ -119,7 +119,6 @@ class Goal:
 
     @property
     def is_braking(self) -> bool:
-        """Whether it brakes the arm."""
         return self.phase is Phase.BRAKING
 
     def time_at(self, stamp: float, speed_scaling: float) -> float:
@@ -184,7 +183,6 @@ class OwnGoals:
         self._open.pop(goal, None)
 
     def record_all_ended(self) -> None:
-        """Record that the controller has ended, and all its goals."""
         self._open.clear()
 
     def forget_lost(self, reported: Set[bytes], current: bytes | None, now: float) -> None:

@@ -24,7 +24,6 @@ class ReducedMode:
 
     @property
     def is_on(self) -> bool:
-        """Whether the robot is in reduced mode."""
         return self._status.safety_mode == SAFETY_REDUCED
 
     def objection(self, motion: Goal | Stream | None) -> str:

@@ -111,13 +111,11 @@ class PlannedStage:
 
     @property
     def moved(self) -> PlannedMotion:
-        """The motion of stages that move."""
         assert self.motion is not None, self.steps
         return self.motion
 
     @property
     def name(self) -> str:
-        """Names of the stages, as displayed."""
         return ', '.join(stage.name for stage in self.stages)
 
 

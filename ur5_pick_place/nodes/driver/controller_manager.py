@@ -47,7 +47,6 @@ class ControllerManager:
 
     @property
     def is_there(self) -> bool:
-        """Whether it lists its controllers."""
         return self._list.service_is_ready()
 
     def lists(self, patience: float) -> RepeatedCall:

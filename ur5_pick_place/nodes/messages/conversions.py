@@ -309,7 +309,6 @@ def time_to_msg(seconds: float) -> Time:
 
 
 def to_seconds(message: Time | Duration) -> float:
-    """Return a time or duration in seconds."""
     return float(message.sec + message.nanosec * 1e-9)
 
 

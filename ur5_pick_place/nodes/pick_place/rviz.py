@@ -46,7 +46,6 @@ class PlanDrawing:
         self._lock = threading.Lock()  # else an older scene may follow a newer one
 
     def show_plan(self, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> None:
-        """Draw a plan from `poses`, and the scene."""
         drawing = self._frames.prefixed(markers.cycle(self._planner, plan, poses))
         self._drawn = plan, drawing.markers
         self.show()

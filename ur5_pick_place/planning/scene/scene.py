@@ -74,8 +74,6 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Tool:
-    """The tool on the flange."""
-
     T_tool_tcp: Array  # (4, 4) pose of the TCP in tool0
     shapes: tuple[ToolBox, ...] = ()  # the volume of the tool
 

@@ -57,8 +57,6 @@ class Cuboid(Shape):
 
 @dataclass(frozen=True, eq=False)
 class Sphere(Shape):
-    """A sphere."""
-
     radius: float
 
     def __post_init__(self) -> None:

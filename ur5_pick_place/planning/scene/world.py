@@ -145,7 +145,6 @@ class World:
         return replace(self, objects={**self.objects, thing.id: thing})
 
     def without_objects(self, ids: Iterable[str]) -> 'World':
-        """Return the world without these objects."""
         return replace(self, objects=_without(self.objects, ids))
 
     def with_attached(self, thing: AttachedObject) -> 'World':
