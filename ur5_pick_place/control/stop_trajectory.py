@@ -412,7 +412,7 @@ def _merged(even: Array, own: Array, gap: float) -> Array:
 
 
 def rest_of(trajectory: Trajectory, t: float, end: float = np.inf) -> Trajectory:
-    """Return a trajectory from time `t` [s] on, to its rest at `end` if that is earlier."""
+    """Return a trajectory from time `t` [s] on, to its rest, or the one at `end` if earlier."""
     t = round(t, _DIGITS)
     later = (trajectory.t > t + _LEAST_GAP) & (trajectory.t <= end)
     times = np.concatenate([[t], trajectory.t[later]])

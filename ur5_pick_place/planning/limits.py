@@ -150,6 +150,12 @@ def tcp_and_elbow_speed(
     return speed
 
 
+def slowed_to(limits: Limits, model: Model, q: Array, qd: Array, p_tool_tcp: Array) -> Array:
+    """Return a joint velocity (6,) [rad/s] at joints (6,), scaled as a whole to its limits."""
+    speed = float(tcp_and_elbow_speed(model, q[None], qd[None], p_tool_tcp).max())
+    return np.asarray(qd / max(speed / limits.speed, np.abs(qd / limits.qd).max(), 1.0))
+
+
 SLOWEST = 1e-3  # smallest scaling; slower motions take too long
 SLOWEST_SPEED = 1e-4  # [m/s]
 

@@ -16,16 +16,15 @@ comes from sag or calibration, and the loop corrects it.
 
 """
 
-
 import numpy as np
 
 from ur5_pick_place.control.loops.line_follower import LineFollower
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.loops.reference import Reference
-from ur5_pick_place.control.loops.stream import NOT_FOLLOWED, StreamedLoop
+from ur5_pick_place.control.loops.stream import StreamedLoop
 from ur5_pick_place.control.path_position import PathTracker
-from ur5_pick_place.kinematics import JOINT_NAMES, forward
+from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import Limits
@@ -131,25 +130,17 @@ class ClosedLoop(StreamedLoop):
 
     def _stop_cause(self, reference: Reference, q: Array) -> str:
         """Return why the motion must stop; empty if it need not."""
-        settings = self._settings
-        for what, distance, limit, cause in (
-            ('its roll-out', self._corridor.advance(q), 'loop_corridor', ''),
-            ('its reference', np.abs(q - self.q_planned), 'loop_gap', NOT_FOLLOWED),
-        ):
-            joint = int(distance.argmax())
-            if distance[joint] > getattr(settings, limit):
-                return (
-                    f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from '
-                    f'{what} (limit {getattr(settings, limit)} rad, {limit}){cause}'
-                )
-        if reason := self._planner.why_blocked(q[None]):
-            return reason
-        if self._progress.is_stalled(reference.time, self._follower.remaining):
-            return (
-                f'no progress towards the goal for {settings.loop_patience} s; '
+        reason = (
+            self._beyond('loop_corridor', self._corridor.advance(q), 'its roll-out')
+            or self._off_reference(q)
+            or self._planner.why_blocked(q[None])
+        )
+        if not reason and self._progress.is_stalled(reference.time, self._follower.remaining):
+            reason = (
+                f'no progress towards the goal for {self._settings.loop_patience} s; '
                 f'{stall_reason(self._planner.model, q)}'
             )
-        return ''
+        return reason
 
     def _ended(self, is_still: bool, is_waiting: bool, q: Array) -> Outcome | None:
         if self.stop_reason and (is_still or is_waiting):

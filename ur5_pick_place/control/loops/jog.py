@@ -17,9 +17,8 @@ import numpy as np
 from ur5_pick_place.control.loops.jog_velocity import Command, JogVelocity
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference, gentle_limits, trajectory_of
-from ur5_pick_place.control.loops.stream import NOT_FOLLOWED, StreamedLoop
+from ur5_pick_place.control.loops.stream import StreamedLoop
 from ur5_pick_place.errors import GateRefusal
-from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import Outcome
@@ -87,13 +86,8 @@ class Jog(StreamedLoop):
     def _look(self, reference: Reference, q: Array, is_waiting: bool) -> None:
         if is_waiting:
             self.slowed_by = 'the speed slider is at 0'
-        gap, limit = np.abs(q - reference.q), self._settings.loop_gap
-        joint = int(gap.argmax())
-        if gap[joint] > limit:
-            self.stop(
-                f'jog stopped: {JOINT_NAMES[joint]} is {gap[joint]:.3f} rad from its reference '
-                f'(limit {limit} rad, loop_gap){NOT_FOLLOWED}'
-            )
+        if reason := self._off_reference(q):
+            self.stop(f'jog stopped: {reason}')
 
     def _limits(self) -> Limits:
         """Return the present bounds on joint velocity and speed."""

@@ -29,7 +29,7 @@ from ur5_pick_place.kinematics import JOINT_NAMES, forward, jacobian
 from ur5_pick_place.kinematics.branches import nearest_singularity
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
-from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import Limits, slowed_to
 from ur5_pick_place.planning.planner import MotionPlanner
 
 _LENGTH = 0.3  # [m] that one radian counts; the lengths below hold for it: it is no parameter
@@ -119,7 +119,8 @@ class JogVelocity:
             qd, reason = self._of_tool(q, command)
         else:
             qd, reason = command.values, ''
-        return (self._bounded(q, qd) if qd.any() else qd), reason
+        p_tcp = self._planner.scene.tool.p_tool_tcp
+        return slowed_to(self._limits_now(), self._model, q, qd, p_tcp), reason
 
     def room(self, q: Array, qd: Array, command: Command) -> tuple[float, str]:
         """
@@ -187,12 +188,6 @@ class JogVelocity:
             f'the tool cannot move that way {nearest_singularity(self._model, q).text}; leave the '
             'singularity in another direction, or jog a joint'
         )
-
-    def _bounded(self, q: Array, qd: Array) -> Array:
-        limits, p_tcp = self._limits_now(), self._planner.scene.tool.p_tool_tcp
-        qd = qd / max(1.0, np.abs(qd / limits.qd).max())
-        speed = float(tcp_and_elbow_speed(self._model, q[None], qd[None], p_tcp).max())
-        return np.asarray(qd / max(1.0, speed / limits.speed))
 
     def _time_ahead(self, qd: Array) -> float:
         """Return how far ahead to look [s]: the time to stop from a steady velocity, and more."""

@@ -11,7 +11,7 @@ from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import Array, body_error, make_transform
-from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import Limits, slowed_to
 from ur5_pick_place.planning.paths.curves import Line
 from ur5_pick_place.planning.planner import MotionPlanner
 
@@ -99,7 +99,8 @@ class LineFollower:
             return np.zeros(6)
         T_next = self._next_goal(T) @ self._T_tcp_tool
         self._adapt_weight(q)
-        return self._limited(q, self._law.rate(q, T_next))
+        rate = self._law.rate(q, T_next)
+        return slowed_to(self._limits, self._model, q, rate, self._p_tool_tcp)
 
     def is_at_goal(self, q: Array) -> bool:
         """Return whether the goal counts as reached at joints `q` (6,) [rad]."""
@@ -123,13 +124,6 @@ class LineFollower:
     def _T_base_tcp(self, q: Array) -> Array:
         """Return the pose (4, 4) in base of a frame at the TCP with the axes of tool0."""
         return np.asarray(forward(self._model, q) @ self._T_tool_tcp)
-
-    def _limited(self, q: Array, qd: Array) -> Array:
-        """Return a rate (6,) [rad/s], scaled as a whole to the limits that it exceeds."""
-        limits = self._limits
-        speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
-        used = max(float(speed) / limits.speed, float(np.max(np.abs(qd) / limits.qd)), 1.0)
-        return np.asarray(qd / used)
 
     def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings

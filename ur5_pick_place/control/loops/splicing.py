@@ -16,7 +16,7 @@ stamp, and scaling * d too early without one.
 from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.stop_trajectory import rest_of
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 _LARGEST_AGE = 0.1  # [s]; clocks further apart are not in step
 _EARLY = 0.05  # of a period; a stamp and the points of a motion are known to about that
@@ -33,7 +33,7 @@ def next_segment(segment: TrajectorySegment, arrival: float) -> tuple[Trajectory
     scaling = segment.speed_scaling
     wait = min(max(arrival - segment.stamp, 0.0), _LARGEST_AGE)
     if scaling < _STAMPED:
-        return _from(segment.trajectory, segment.age + scaling * wait), 0.0
+        return rest_of(segment.trajectory, segment.age + scaling * wait), 0.0
     return segment.trajectory, segment.stamp - segment.age + (1.0 - scaling) * wait
 
 
@@ -60,9 +60,3 @@ def has_gap(points: Array, arrival: float, period: float) -> bool:
     """Return whether `gap_form` allows for two cycles of delay; parameters as there."""
     ahead = (points - arrival) / period
     return not ((ahead > _EARLY) & (ahead < 1.0 + 3.0 * _EARLY)).any()
-
-
-def _from(trajectory: Trajectory, t: float) -> Trajectory:
-    """Return a trajectory from time `t` [s] on, at rest if it has ended by then."""
-    is_over = t >= trajectory.duration
-    return hold_trajectory(trajectory.q[-1]) if is_over else rest_of(trajectory, t)

@@ -17,13 +17,13 @@ from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.motion_monitor import StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 WAITING_BELOW = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
-NOT_FOLLOWED = ': the arm is held, or its controller is not active'
 AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 
 
@@ -101,6 +101,21 @@ class StreamedLoop(ABC):
         return None if is_waiting else TrajectorySegment(
             *reference.segment(), stamp, speed_scaling
         )
+
+    def _off_reference(self, q: Array) -> str:
+        """Return that the measured joints (6,) [rad] do not follow; empty if they do."""
+        reason = self._beyond('loop_gap', np.abs(q - self.q_planned), 'its reference')
+        return reason and f'{reason}: the arm is held, or its controller is not active'
+
+    def _beyond(self, setting: str, distance: Array, what: str) -> str:
+        """Return which joint's distance (6,) [rad] exceeds a setting; empty if none does."""
+        joint, limit = int(distance.argmax()), getattr(self._settings, setting)
+        if distance[joint] > limit:
+            return (
+                f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from {what} '
+                f'(limit {limit} rad, {setting})'
+            )
+        return ''
 
     @abstractmethod
     def _begin(self, q: Array) -> Reference:

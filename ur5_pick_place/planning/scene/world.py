@@ -152,7 +152,6 @@ class World:
         return replace(self, attached={**self.attached, thing.id: thing})
 
     def without_attached(self, ids: Iterable[str]) -> 'World':
-        """Return the world without these attached objects."""
         return replace(self, attached=_without(self.attached, ids))
 
     def _placed(self) -> Iterable[PlacedShape]:
