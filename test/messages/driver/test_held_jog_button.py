@@ -9,6 +9,7 @@ from control_msgs.msg import JointJog
 from geometry_msgs.msg import TwistStamped
 from motion_planners import make_planner
 from rclpy.serialization import serialize_message
+from std_srvs.srv import SetBool
 
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import UnknownFrame
@@ -34,12 +35,13 @@ class HeldButton:
 
     def __init__(self, monkeypatch):
         self.now, self.said, self.begun, self.is_frame_known = 100.0, [], 0, True
-        self.message, self._take = twist(0.1), {}
+        self.message, self._take, self._answer = twist(0.1), {}, {}
         monkeypatch.setattr(jogging, 'time', SimpleNamespace(monotonic=lambda: self.now))
         self.status = SimpleNamespace(q=HOME, safety_mode=0)
         log = SimpleNamespace(warning=lambda text, **_: self.said.append(text))
         node = SimpleNamespace(
             reader=self,
+            create_service=lambda _kind, name, answer: self._answer.update({name: answer}),
             begin=lambda *_: None,
             in_pool=None,
             resolve_topic_name=str,
@@ -68,6 +70,10 @@ class HeldButton:
         if not self.is_frame_known or frame == 'moon':
             raise UnknownFrame(f'frame {frame!r} is not known')
         return np.eye(4)
+
+    def pause(self, is_paused):
+        answer = self._answer['~/pause_servo']
+        assert answer(SetBool.Request(data=is_paused), SetBool.Response()).success
 
     def every(self, _period, check):
         self._note_silence = check
@@ -110,6 +116,19 @@ def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they
     button.hold(3.0)
     assert not button.begun
     assert button.said[-1].endswith('; release the command and give it again')
+    button.hold(0.3, is_held=False)
+    button.hold(0.04)
+    assert button.begun == 1
+
+
+def test_a_paused_servo_moves_nothing_until_the_button_is_pressed_again_after_it(monkeypatch):
+    button = HeldButton(monkeypatch)
+    button.pause(True)
+    button.hold(0.5)
+    assert 'a client has paused jogging: call ~/pause_servo with data: false' in button.said[-1]
+    button.pause(False)
+    button.hold(0.5)
+    assert not button.begun
     button.hold(0.3, is_held=False)
     button.hold(0.04)
     assert button.begun == 1

@@ -127,6 +127,11 @@ def speed_limited_link(request: Any) -> str:
     return next((getattr(request, name) for name in names if hasattr(request, name)), '')
 
 
+def servo_command_type() -> Any:
+    """Return `moveit_msgs/srv/ServoCommandType`, or None where there is none, as in Humble."""
+    return getattr(importlib.import_module('moveit_msgs.srv'), 'ServoCommandType', None)
+
+
 def on_liveliness(on_change: Callable[[Any], None]) -> Any:
     """Return the event callbacks of a subscription for its publishers' liveliness."""
     return _events().SubscriptionEventCallbacks(liveliness=on_change)

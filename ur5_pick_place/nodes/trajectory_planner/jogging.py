@@ -14,6 +14,7 @@ from control_msgs.msg import JointJog
 from controller_manager_msgs.srv import ListControllers
 from geometry_msgs.msg import TwistStamped
 from rclpy.qos import QoSProfile, ReliabilityPolicy
+from std_srvs.srv import SetBool
 
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.jog import COMMAND_TIMEOUT, Jog
@@ -25,7 +26,7 @@ from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager, moves_joints
 from ur5_pick_place.nodes.messages.conversions import to_seconds
-from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.distro import TakenMessage, servo_command_type
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 from ur5_pick_place.nodes.scene.planning_scene import SceneOwner
 from ur5_pick_place.outcome import Outcome
@@ -42,6 +43,7 @@ _LATE = (
     'check the driver and the load of this PC'
 )
 _SAME_WARNING, _WARNING = 2.0, 0.1  # [s] between two warnings that are the same, or not
+_PAUSED = 'jog refused: a client has paused jogging: call ~/pause_servo with data: false'
 _NUMBER = re.compile(r'-?[\d.]+')  # a warning with other numbers is the same
 _IN_A_JOB = ('running', 'paused', 'busy', 'freedrive')  # states of the task node
 
@@ -55,6 +57,9 @@ class Jogging:
     to move when the cause goes.
 
     - `task_state`: state of the task node; empty until it is known
+
+    What clients of moveit_servo call first is answered: `~/pause_servo`, and
+    `~/switch_command_type`, though commands of both types are followed at any time.
 
     """
 
@@ -78,6 +83,10 @@ class Jogging:
         self._since = 0.0  # steady time of the first motion command [s]
         self._last_check, self._silence = time.monotonic(), math.inf
         self._warned: tuple[str, float] = '', 0.0
+        self._is_paused = False
+        cell.node.create_service(SetBool, '~/pause_servo', self._on_pause)
+        if kind := servo_command_type():
+            cell.node.create_service(kind, '~/switch_command_type', self._on_command_type)
         cell.node.reader.every(_PERIOD, self._note_silence)
         for kind, topic, read in (
             (TwistStamped, _TWIST, self._reader.twist),
@@ -96,6 +105,17 @@ class Jogging:
         with self._lock:
             jog = self._jog
         return {'jog': jog.slowed_by or 'free'} if jog else {}
+
+    def _on_pause(
+        self, request: SetBool.Request, response: SetBool.Response
+    ) -> SetBool.Response:
+        self._is_paused = request.data
+        response.success = True
+        return response
+
+    def _on_command_type(self, request: Any, response: Any) -> Any:
+        response.success = request.command_type in (request.JOINT_JOG, request.TWIST)
+        return response
 
     def _take(
         self,
@@ -134,6 +154,9 @@ class Jogging:
     def _follow(self, command: Command) -> str:
         """Follow a command; returns what to warn of."""
         now = time.monotonic()
+        if self._is_paused and not command.is_zero:
+            self._ignore(_PAUSED)  # a jog ends, as its commands do
+            return _PAUSED
         has_paused = self._silence > COMMAND_TIMEOUT  # of all senders, not of one alone
         if not command.is_zero:
             self._silence = 0.0

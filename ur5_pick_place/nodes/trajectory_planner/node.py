@@ -11,6 +11,7 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 - apply_planning_scene, get_planning_scene: services; and the scene topics
 - ~/delta_twist_cmds: jog the TCP [m/s, rad/s] (geometry_msgs/msg/TwistStamped)
 - ~/delta_joint_cmds: jog joints [rad/s] (control_msgs/msg/JointJog)
+- ~/pause_servo, ~/switch_command_type: as of moveit_servo (std_srvs/srv/SetBool, moveit_msgs)
 - ~/stop, ~/rearm: stop the arm; allow motion again (std_srvs/srv/Trigger)
 - ~/motion_state: topic: ready, moving, or stopped: <reason>
 
