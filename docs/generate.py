@@ -74,7 +74,7 @@ def contents() -> str:
         _TITLES.get(folder, folder.capitalize()): [f'{folder}/{name}' for name in names.split()]
         for folder, names in CONTENTS.items()
     }
-    folders['Help'] = ['troubleshooting', 'measurements']
+    folders['Help'] = ['troubleshooting', 'measurements', 'ur_controller']
     return '\n'.join(
         f'```{{toctree}}\n:hidden:\n:caption: {title}\n\n' + '\n'.join(pages) + '\n```\n'
         for title, pages in folders.items()

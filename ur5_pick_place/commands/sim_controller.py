@@ -11,6 +11,7 @@ import argparse
 import io
 import logging
 import sys
+from pathlib import Path
 
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.errors import InvalidInput
@@ -46,7 +47,11 @@ def main(argv: list[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> None:
     robot = personality(given.ur_type, given.series)
     controller = Controller(robot, given.gripper, given.cold, given.allow_hosts)
-    server = Server(controller, given.host, given.port_offset, given.rtf, given.lockstep)
+    if given.programs and not given.programs.is_dir():
+        raise InvalidInput(f'--programs {given.programs}: must be a folder')
+    server = Server(
+        controller, given.host, given.port_offset, given.rtf, given.lockstep, given.programs
+    )
     try:
         version = '.'.join(map(str, robot.version[:3]))
         print(f'{robot.ur_type}, PolyScope {version}, {1.0 / robot.step_time:.0f} Hz:')
@@ -101,6 +106,12 @@ def _parser() -> argparse.ArgumentParser:
         '--lockstep',
         action='store_true',
         help='for tests: the clock waits for clients that have not read a packet yet',
+    )
+    parser.add_argument(
+        '--programs',
+        type=Path,
+        metavar='FOLDER',
+        help="scripts for the dashboard: 'load x.urp' finds FOLDER/x.script",
     )
     parser.add_argument(
         '--allow-hosts',

@@ -5,6 +5,7 @@ import itertools
 import os
 import socket
 import struct
+from pathlib import Path
 from time import perf_counter
 
 from ur5_pick_place.sim.controller.controller import Controller
@@ -105,10 +106,12 @@ class Wire:
 class Box:
     """The controller and its server."""
 
-    def __init__(self, ur_type: str = 'ur5', **options: bool) -> None:
+    def __init__(
+        self, ur_type: str = 'ur5', is_cold: bool = False, programs: Path | None = None
+    ) -> None:
         self.host = own_address()
-        self.controller = Controller(personality(ur_type), **options)
-        self.server = Server(self.controller, self.host)
+        self.controller = Controller(personality(ur_type), is_cold=is_cold)
+        self.server = Server(self.controller, self.host, programs=programs)
 
     def connect(self, port: int) -> Wire:
         return Wire(self, port)

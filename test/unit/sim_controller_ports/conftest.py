@@ -2,6 +2,7 @@
 """Boxes: simulated controllers that the test steps."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from controller_box import Box
 def make_box() -> Iterator[Callable[..., Box]]:
     boxes: list[Box] = []
 
-    def make(ur_type: str = 'ur5', **options: bool) -> Box:
+    def make(ur_type: str = 'ur5', **options: Any) -> Box:
         boxes.append(Box(ur_type, **options))
         return boxes[-1]
 

@@ -2,6 +2,7 @@
 """The dashboard server, port 29999: one line for each line of a client."""
 
 from collections.abc import Callable
+from pathlib import Path, PurePosixPath
 
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.network import Client, Port
@@ -36,10 +37,17 @@ _E_SERIES_ALONE = (
 
 
 class DashboardServer:
-    """Serves the dashboard for a controller; `offset` is added to the number of the port."""
+    """
+    Serves the dashboard for a controller; `offset` is added to the number of the port.
 
-    def __init__(self, controller: Controller, offset: int = 0) -> None:
-        self._controller = controller
+    `programs`: folder whose files `X.script` are what `load X.urp` loads.
+
+    """
+
+    def __init__(
+        self, controller: Controller, offset: int = 0, programs: Path | None = None
+    ) -> None:
+        self._controller, self._programs = controller, programs
         self._role, self._mode = 'PROGRAMMER', 'NONE'
         self.port = Port(PORT + offset, self._received, self._greet, most=_MOST_LINE)
         # By the first words of a command; an argument follows.
@@ -119,7 +127,19 @@ class DashboardServer:
         }
 
     def _load(self, name: str) -> str:
-        return f'File not found: {name}'
+        """Load the script of a program; of its path only the last part counts."""
+        c = self._controller
+        file = self._programs / f'{PurePosixPath(name).stem}.script' if self._programs else None
+        if file is None or not name or not file.is_file():
+            return f'File not found: {name}'
+        try:
+            text = file.read_text(encoding='utf-8')
+        except (OSError, ValueError):
+            return f'Error while loading program: {name}'
+        if c.program is not None:
+            c.stop()
+        c.loaded = PurePosixPath(name).name, text
+        return f'Loading program: {name}'
 
     def _load_installation(self, name: str) -> str:
         if name.rsplit('/', 1)[-1] == 'default.installation':

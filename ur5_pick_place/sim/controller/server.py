@@ -4,6 +4,7 @@
 import gc
 import logging
 import sys
+from pathlib import Path
 from time import perf_counter
 
 from ur5_pick_place.sim.controller.cell_port import CellPort
@@ -31,6 +32,7 @@ class Server:
 
     `rtf`: how fast the robot's clock runs. `is_lockstep`: the clock waits for clients that have
     not read a packet of a stream yet; nothing is dropped for a client that reads within a second.
+    `programs`: folder of what the dashboard loads.
     Raises `InvalidInput`: a port is taken.
 
     """
@@ -42,6 +44,7 @@ class Server:
         offset: int = 0,
         rtf: float = 1.0,
         is_lockstep: bool = False,
+        programs: Path | None = None,
     ) -> None:
         self.controller = controller
         self._period, self._is_lockstep = controller.step_time / rtf, is_lockstep
@@ -49,7 +52,8 @@ class Server:
         self._primary = PrimaryServer(controller, offset)
         primary = self._primary
         self._real_time = RealTimeServer(primary, offset)
-        dashboard, cell = DashboardServer(controller, offset), CellPort(controller, offset)
+        dashboard = DashboardServer(controller, offset, programs)
+        cell = CellPort(controller, offset)
         self.ports: dict[str, Port] = {
             'dashboard': dashboard.port,
             'primary': primary.ports[0],

@@ -50,9 +50,8 @@ class System:
             raise ScriptFault(f'rtde_set_watchdog: action {wanted!r}: pause, stop or ignore')
         self._robot.watchdog(text(variable_name), number(min_frequency), wanted)
 
-    def protective_stop(self) -> Wait:
+    def protective_stop(self) -> None:
         self._robot.protective_stop()
-        yield
 
     # load and tool
 

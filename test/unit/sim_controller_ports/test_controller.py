@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs on the controller: start, pause, stops, watchdog; judged by joints of the cell."""
+
+import struct
+from time import perf_counter
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.sim.controller import controller as states
+
+PRIMARY, DASHBOARD, CELL, RTDE = 30001, 29999, 29990, 30004
+GOAL = HOME + [0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
+MOVE = f'def turn():\n  movej({GOAL.tolist()}, a=2.0, v=1.0)\n  textmsg("there")\nend\n'
+
+
+def until(box, is_true, seconds=20.0):
+    for _ in range(round(seconds / box.controller.step_time)):
+        if is_true():
+            return
+        box.step(1)
+    raise AssertionError(f'not within {seconds} s')
+
+
+@pytest.fixture
+def box(make_box):
+    return make_box('ur5')
+
+
+@pytest.fixture
+def send(box):
+    """Send a program and wait until it runs."""
+
+    def send(text):
+        wire = box.connect(PRIMARY)
+        wire.send(text.encode())
+        until(box, lambda: box.controller.program is not None)
+        return wire
+
+    return send
+
+
+def ask(box, line):
+    wire = box.connect(DASHBOARD)
+    wire.line()
+    answer = wire.ask(line)
+    wire.socket.close()
+    return answer
+
+
+def test_a_program_starts_speaks_and_stops_in_this_order(box, send):
+    wire = send(MOVE)
+    said = []
+    while b'STOPPED' not in b''.join(said):
+        kind, body = wire.primary()
+        said += [body] if kind == 20 else []
+    words = b'PROGRAM_XXX_STARTEDturn', b'there', b'PROGRAM_XXX_STOPPEDturn'
+    places = [b''.join(said).index(word) for word in words]
+    assert places == sorted(places)
+    np.testing.assert_allclose(box.controller.q, GOAL, atol=2e-3)
+
+
+def test_a_new_program_replaces_the_running_one_and_the_arm_brakes(box, send):
+    send(MOVE)
+    until(box, lambda: box.controller.qd[0] > 0.5)
+    box.connect(PRIMARY).send(b'textmsg("x")\n')
+    speeds = []
+    for _ in range(100):
+        box.step(1)
+        speeds.append(box.controller.target_qd[0])
+    assert box.controller.program is None and speeds[-1] == 0.0
+    assert np.abs(np.diff(speeds)).max() <= 8.0 * 0.008 + 1e-9, 'it brakes within limits'
+
+
+def test_pause_and_play_go_on_on_the_path(box, send):
+    send(MOVE)
+    until(box, lambda: box.controller.qd[0] > 0.5)
+    assert ask(box, 'pause') == 'Pausing program'
+    until(box, lambda: box.controller.runtime_state == states.PAUSED)
+    assert ask(box, 'programState') == 'PAUSED <unnamed>'
+    box.step_seconds(1.0)
+    q = box.controller.q
+    assert q[0] < GOAL[0] - 0.05 and not box.controller.speed_scaling
+    box.step_seconds(1.0)
+    np.testing.assert_array_equal(box.controller.q, q)
+    assert ask(box, 'play') == 'Starting program'
+    until(box, lambda: box.controller.program is None)
+    np.testing.assert_allclose(box.controller.target_q, GOAL, atol=1e-6)
+
+
+def test_after_a_protective_stop_play_goes_on_where_the_stop_was(box, send):
+    send(MOVE)
+    until(box, lambda: box.controller.qd[0] > 0.5)
+    cell = box.connect(CELL)
+    cell.ask('protective_stop')
+    box.step_seconds(1.0)
+    assert not box.controller.target_qd.any() and box.controller.q[0] < GOAL[0] - 0.05
+    assert ask(box, 'play') == 'Failed to execute: play'
+    cell.ask('unlock')
+    until(box, lambda: box.controller.robot.safe)
+    assert ask(box, 'play') == 'Starting program'
+    steps = []
+    while box.controller.program is not None:
+        before = box.controller.target_q
+        box.step(1)
+        steps.append(np.abs(box.controller.target_q - before).max() / 0.008)
+    np.testing.assert_allclose(box.controller.target_q, GOAL, atol=1e-6)
+    assert max(steps) < 1.1
+
+
+def test_a_program_that_asks_for_a_protective_stop_may_end_in_it(box):
+    wire = box.connect(PRIMARY)
+    wire.send(b'protective_stop()\n')
+    assert struct.unpack_from('>i', wire.message(6)) == (209,)
+    until(box, lambda: box.controller.program is None, 2.0)
+    assert not box.controller.robot.safe
+
+
+def test_play_starts_what_is_loaded(make_box, tmp_path):
+    (tmp_path / 'turn.script').write_text(MOVE)
+    box = make_box('ur5', programs=tmp_path)
+    wire = box.connect(DASHBOARD)
+    wire.line()
+    assert wire.ask('load /programs/turn.urp') == 'Loading program: /programs/turn.urp'
+    assert wire.ask('get loaded program') == 'Loaded program: /programs/turn.urp'
+    assert wire.ask('load ../other.urp') == 'File not found: ../other.urp'
+    assert wire.ask('play') == 'Starting program'
+    until(box, lambda: box.controller.program is not None)
+    assert wire.ask('programState') == 'PLAYING turn.urp'
+    until(box, lambda: box.controller.program is None)
+    np.testing.assert_allclose(box.controller.target_q, GOAL, atol=1e-6)
+
+
+def test_an_emergency_stop_cuts_power_and_ends_the_program(box, send):
+    send(MOVE)
+    cell = box.connect(CELL)
+    cell.ask('emergency_stop')
+    assert ask(box, 'robotmode') == 'Robotmode: POWER_OFF'
+    assert ask(box, 'safetymode') == 'Safetymode: ROBOT_EMERGENCY_STOP'
+    assert ask(box, 'power on') == 'Failed to execute: power on'
+    assert box.controller.program is None and not box.controller.tool_voltage
+    cell.ask('release_emergency_stop')
+    assert ask(box, 'brake release') == 'Brake releasing'
+    until(box, lambda: box.controller.robot.mode.name == 'RUNNING')
+    box.step_seconds(1.0)
+    assert box.controller.q[0] < GOAL[0] - 0.05
+
+
+@pytest.mark.parametrize(('command', 'fraction'), [('slider 0.5', 0.5), ('reduced 1', 0.5)])
+def test_slider_and_reduced_mode_slow_a_program_down(make_box, command, fraction):
+    def duration(box):
+        box.connect(PRIMARY).send(MOVE.encode())
+        until(box, lambda: box.controller.program is not None)
+        start = box.controller.time
+        until(box, lambda: box.controller.program is None)
+        return box.controller.time - start
+
+    fast, slow = make_box('ur5'), make_box('ur5')
+    slow.connect(CELL).ask(command)
+    assert duration(slow) == pytest.approx(duration(fast) / fraction, rel=0.1)
+
+
+def test_a_collision_is_a_protective_stop(box, send):
+    wire = send('def down():\n  p = get_actual_tcp_pose()\n  p[2] = p[2] - 0.6\n  movel(p)\nend\n')
+    assert struct.unpack_from('>i', wire.message(6)) == (209,)
+    box.step_seconds(0.5)
+    q = box.controller.q
+    box.step_seconds(0.5)
+    np.testing.assert_allclose(box.controller.q, q, atol=1e-3)
+    assert box.controller.forward(q)[2, 3] > 0.1, 'the fingers are on the table'
+
+
+@pytest.mark.parametrize('action', ['pause', 'STOP'])
+def test_a_watchdog_acts_when_its_input_is_not_written(box, send, action):
+    wire = box.connect(RTDE)
+    wire.request('I', b'input_int_register_0')
+    name = 'input_int_register_0'
+    send(f'def f():\n  rtde_set_watchdog("{name}", 2, "{action}")\n  while True:\n    sync()\n'
+         '  end\nend\n')
+    for k in range(1, 6):
+        wire.send(struct.pack('>HBBi', 8, ord('U'), 1, k))
+        while box.controller.input_ints[0] != k:  # the clock stands still meanwhile
+            box.server.network.serve(perf_counter() + 0.01)
+        box.step_seconds(0.2)
+    assert box.controller.runtime_state == states.PLAYING
+    box.step_seconds(1.0)
+    expected = states.PAUSED if action == 'pause' else states.STOPPED
+    assert box.controller.runtime_state == expected
+
+
+def test_an_impossible_setpoint_stops_the_arm_where_it_is(box, send):
+    send('def f():\n  servoj([3, -1, 1, -1, -1, 0], 0, 0, 0.008, 0.03, 2000)\n  sleep(1)\nend\n')
+    speed = 0.0
+    for _ in range(100):
+        box.step(1)
+        speed = max(speed, np.abs(box.controller.target_qd).max())
+    assert speed <= 20.0
+    assert np.isfinite(box.controller.q).all()
+
+
+def test_in_freedrive_the_arm_can_be_moved_and_stays(box, send):
+    send('def f():\n  freedrive_mode()\n  sleep(1)\n  end_freedrive_mode()\n  sleep(0.5)\nend\n')
+    until(box, lambda: box.controller.is_free)
+    box.controller.world._data.qvel[0] = 0.5
+    until(box, lambda: box.controller.program is None)
+    assert box.controller.q[0] > 0.01
+    np.testing.assert_allclose(box.controller.target_q, box.controller.q, atol=1e-2)
+
+
+def test_a_program_is_not_started_while_the_arm_is_off(box):
+    wire = box.connect(PRIMARY)
+    wire.send(b'power off\n' + MOVE.encode())
+    assert wire.message(0) == b'program not started: the robot is POWER_OFF, NORMAL'
+    assert box.controller.program is None
