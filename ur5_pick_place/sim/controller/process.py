@@ -3,6 +3,7 @@
 
 import json
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -55,6 +56,20 @@ class RunningController:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()
+
+    @property
+    def process_id(self) -> int:
+        """Number of the process."""
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of the process; None while it runs."""
+        return self._process.poll()
+
+    def interrupt(self) -> None:
+        """End it as Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
 
     def tell(self, command: str) -> str:
         """
