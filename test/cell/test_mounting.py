@@ -67,12 +67,10 @@ def test_joints_hold_the_weight_of_arm_tool_and_payload(ur_type, how, rng) -> No
     model = load_cell(ur_type=ur_type)
     model.opt.gravity = -9.81 * np.array(UP[how])
     data = mujoco.MjData(model)
-    gripper, centre = HAND, np.array([0.01, -0.02, 0.1])
-    hand = model.body(f'{gripper}gripper')
+    hand, centre = model.body(f'{HAND}gripper'), np.array([0.01, -0.02, 0.1])
     model.body_mass[hand.id], model.body_ipos[hand.id] = 5.0, centre
-    for finger in ('left', 'right'):
-        model.body_mass[model.body(f'{gripper}finger_{finger}').id] = 0.0
-    arm = Dynamics(load_model(ur_type), [Load(5.0, centre)], Mounting.read(how))
+    fingers = [Load(0.08, (0.0, y, 0.125)) for y in (0.044, -0.044)]
+    arm = Dynamics(load_model(ur_type), [Load(5.0, centre), *fingers], Mounting.read(how))
     for q in rng.uniform(-3.0, 3.0, (20, 6)):
         data.qpos[ARM], data.qvel[:] = q, 0.0
         mujoco.mj_forward(model, data)
