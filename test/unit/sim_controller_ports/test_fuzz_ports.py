@@ -48,7 +48,7 @@ def memory(process_id):
     return int(status.split('VmRSS:')[1].split()[0]) / 1024
 
 
-@pytest.mark.parametrize('n', [150, pytest.param(3000, marks=pytest.mark.drill)])
+@pytest.mark.parametrize('n', [150, pytest.param(1500, marks=pytest.mark.drill)])
 def test_nothing_that_arrives_kills_it_or_moves_the_arm(rng, n):
     with RunningController('--ur-type', 'ur5') as robot:
         before, used = robot.state(), memory(robot.process_id)
