@@ -57,7 +57,7 @@ def main():
         axes.plot(*path[:-1].T, 'o', color='#1c2f45', markersize=4)
         axes.plot(*np.transpose([end, end - [0, 0, 0.12]]), color='#e07b00', linewidth=4)
         axes.plot(0, 0, 0, 's', color='#555555', markersize=10)
-        axes.set_title(name, fontsize=11, pad=-6)
+        axes.set_title(name, fontsize=14, pad=-8)
         axes.set(xlim=(-0.3, 0.6), ylim=(-0.3, 0.6), zlim=(-0.1, 0.6))
         axes.set_box_aspect((0.9, 0.9, 0.7), zoom=1.5)
         axes.view_init(elev=16, azim=-75)

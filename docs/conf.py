@@ -39,6 +39,8 @@ extensions = [
 ]
 myst_heading_anchors = 4
 myst_fence_as_directive = ['mermaid']
+mermaid_height = 'auto'
+mermaid_fullscreen = False
 default_role = 'code'
 autodoc_member_order = 'bysource'
 autodoc_typehints = 'none'

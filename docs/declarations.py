@@ -18,6 +18,7 @@ from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 from ur5_pick_place.task.grippers.registry import KINDS
 
 _OF_EVERY_NODE = re.compile(r'rosout|tf|tf_static|clock|diagnostics|.*parameter.*|.*/get_type_.*')
+_ROS_OWN = ('use_sim_time', 'start_type_description_service', 'qos_overrides')
 _QUERIES = {
     'service': 'service',
     'client': 'calls service',
@@ -36,8 +37,9 @@ def declarations() -> dict[str, Any]:
     declared: dict[str, Any] = {}
     for node in nodes:
         for name, descriptor in node._descriptors.items():
-            if name not in of_grippers and name != 'use_sim_time' and '.' not in name:
-                entry = declared.setdefault(name, ([], *described(descriptor)))
+            if name not in of_grippers and not name.startswith(_ROS_OWN):
+                given = node.get_parameter(name).value
+                entry = declared.setdefault(name, ([], *described(descriptor), given))
                 entry[0].append(node.get_name())
     simulated = [entry for entry in endpoints(nodes[-1]) if entry[1].startswith('sim_driver/')]
     found = {node.get_name(): endpoints(node) for node in nodes[: len(ours)]}

@@ -36,7 +36,7 @@ HERE = Path(__file__).resolve().parent
 REPO, CONFIG = HERE.parent, HERE.parent / 'config'
 MARK = re.compile(r'^<!-- generated: (\w+) -->$', re.MULTILINE)
 CONTENTS = {
-    'tutorials': 'demo cell_page script robot_and_pc first_hour ursim',
+    'tutorials': 'demo cell_page script robot_and_pc first_hour first_cycle ursim',
     'howto': 'operate after_a_stop cycle pallet gripper moveit obstacles jog touch network '
     'two_pcs access recordings',
     'concepts': 'architecture stops kinematics following_a_line conventions',
@@ -119,8 +119,9 @@ def parameters() -> str:
             for name, given in read_parameters(path).items():
                 files[name].append(f'`{json.dumps(given)}` {path.stem}')
     nodes: dict[str, list[Sequence[str]]] = defaultdict(list)
-    for name, (users, text, within) in nodes_declare()['parameters'].items():
-        nodes[code(users)].append((f'`{name}`', text, within, '<br>'.join(files[name])))
+    for name, (users, text, within, default) in nodes_declare()['parameters'].items():
+        values = files[name] or [value(default)]  # by no file: that of the code
+        nodes[', '.join(users)].append((f'`{name}`', text, within, '<br>'.join(values)))
     heads = ('parameter', 'meaning', 'range', 'value, file')
     parts = [f'## {users}\n\n{table(heads, rows)}' for users, rows in nodes.items()]
     for kind, gripper in KINDS.items():
