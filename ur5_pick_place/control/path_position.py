@@ -14,6 +14,7 @@ from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 _STEP = 2e-3  # [s] between samples
 _EQUALLY_NEAR = 5e-3  # [rad]
+_STANDING = 1e-6  # [rad^2/s^2]; square of the speed of a path that hardly moves
 
 
 def first_pass(
@@ -29,7 +30,13 @@ def first_pass(
     away = np.linalg.norm(trajectory.sample(times)[0] - q, axis=1)
     before, after = np.append(np.inf, away[:-1]), np.append(away[1:], np.inf)
     passes = (away <= before) & (away <= after) & (away <= away.min() + equally_near)
-    return float(times[passes.argmax()])
+    t, least, most = float(times[passes.argmax()]), float(times[0]), float(times[-1])
+    # At the speed of the path samples are up to 6 mrad apart: what begins here would be a step.
+    for _ in range(2):
+        (at,), (speed,), *_ = trajectory.sample(np.array([t]))
+        ahead = float((q - at) @ speed) / max(float(speed @ speed), _STANDING)
+        t = min(max(t + min(max(ahead, -_STEP), _STEP), least), most)
+    return t
 
 
 class PathTracker:
