@@ -36,7 +36,7 @@ class Planner(Node):
     """Stands in for the nodes: plans at once, and moves until it is canceled or stopped."""
 
     def __init__(self, context: Context) -> None:
-        super().__init__('planner', context=context)
+        super().__init__('trajectory_planner', context=context)
         self.asked, self.moving, self.stopped = (threading.Event() for _ in range(3))
         self.answer = lambda: GoalResponse.ACCEPT
         self.ends: list[str] = []

@@ -7,12 +7,14 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import rclpy
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.srv import GetMotionPlan, GetPositionFK
+from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
@@ -20,11 +22,12 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.client import requests
+from ur5_pick_place.client.connection import PLANNER
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.commands.arguments import finite
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut, Ur5PickPlaceError, fixed
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.kinematics.mounting import Mounting
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.ros.process import start_ros
@@ -109,10 +112,12 @@ class MoveTo:
         except TimedOut:
             return False
 
-    @property
+    @cached_property
     def mounting(self) -> Mounting:
         """How the arm is mounted, which tells where down is."""
-        return Mounting.read(self._link.parameters['mounting'])
+        request = GetParameters.Request(names=['mounting'])
+        reply = self._link.call(GetParameters, f'{PLANNER}/get_parameters', request)
+        return Mounting.read(reply.values[0].string_value) if reply.values else FLOOR
 
     def tcp(self, joints: JointState) -> Array:
         """Return the TCP pose (4, 4) in base_link of a joint state."""
