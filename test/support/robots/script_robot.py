@@ -31,7 +31,7 @@ class ScriptRobot:
         self.input_floats, self.output_floats = [0.0] * 48, [0.0] * 48
         self.input_bits, self.output_bits = [False] * 128, [False] * 128
         self.flags = [False] * 32
-        self.popup_open = False
+        self.popup_open = self.is_free = self.has_external_wrench = False
         self.events = []
         self.targets = []  # (q, qd) of every cycle
         self.commands = 0  # setpoints of this cycle
@@ -54,18 +54,12 @@ class ScriptRobot:
         self.commands += 1
         self.q, self.qd, self.target_q, self.target_qd = q, qd, q, qd
 
-    def external_wrench(self, on):
-        self.events.append(('external_wrench', on))
-
     def textmsg(self, text):
         self.events.append(('text', text))
 
     def popup(self, text, title, kind):
         self.popup_open = True
         self.events.append(('popup', text, title, kind))
-
-    def freedrive(self, on):
-        self.events.append(('freedrive', on))
 
     def zero_wrench(self):
         self.events.append(('zero_wrench',))

@@ -61,7 +61,7 @@ class _Watchdog:
 
 class Controller(Registers):
     """
-    One robot with its cell; implements `script.robot.Robot`.
+    One robot with its cell, as ports know it, and programs as `script.robot.Robot`.
 
     `gripper`: digital or vacuum. `is_cold`: as after the power switch, not ready to move.
     `allow_hosts`: whether programs may open sockets to other hosts.
@@ -93,14 +93,13 @@ class Controller(Registers):
         self.payload_cog, self.payload_inertia = np.zeros(3), np.zeros(6)
         self.gravity = np.array([0.0, 0.0, _GRAVITY])
         self.temperature = np.full(6, _TEMPERATURE)
-        self.slider_changed = False
         self.popup_open, self.popup_text = False, ''
         self.loaded: tuple[str, str] | None = None  # name and text of what `play` starts
         self.program: Program | None = None
         self.target_q, self.target_qd = self.world.q, np.zeros(6)
         self.target_qdd = np.zeros(6)
         self.time_scale = 1.0
-        self._pausing = self._stepping = self._free = False
+        self._pausing = self.is_free = False
         self._commanded: tuple[Array, Array] | None = None
         self._path_q: Array | None = None  # where a program goes on that a stop left behind
         self._waiting: deque[Future[Program]] = deque()
@@ -108,7 +107,7 @@ class Controller(Registers):
         self._watchdogs: dict[str, _Watchdog] = {}
         self._contact = ContactWatch(ContactSettings(), self.step_time)
         self._history: deque[Array] = deque(maxlen=round(5.0 / self.step_time))
-        self._wrench_zero, self._has_external_wrench = np.zeros(6), False
+        self._wrench_zero, self.has_external_wrench = np.zeros(6), False
         self.external_force_torque = np.zeros(6)
         self._safety = self.safety
         self._unlock_due = math.inf
@@ -128,16 +127,6 @@ class Controller(Registers):
         return self.robot.safety
 
     @property
-    def is_free(self) -> bool:
-        """Whether the arm can be moved by hand."""
-        return self._free
-
-    @property
-    def is_playing(self) -> bool:
-        """Whether a program runs or pauses."""
-        return self.program is not None
-
-    @property
     def runtime_state(self) -> int:
         """State of the run time, one of `STOPPED` and so on."""
         if self.program is None:
@@ -153,7 +142,7 @@ class Controller(Registers):
         """Slider times limits; 0 in a pause and in a stop."""
         if not self.robot.safe or self.robot.program is ProgramState.PAUSED:
             return 0.0
-        return self.time_scale if self.is_playing else self._wanted_scale
+        return self.time_scale if self.program is not None else self._wanted_scale
 
     @property
     def tool_voltage(self) -> int:
@@ -166,7 +155,7 @@ class Controller(Registers):
 
     def _measure_wrench(self) -> Array:
         """Return the wrench of the surroundings on the TCP (6,) [N, N m], in the base's axes."""
-        if self._has_external_wrench:
+        if self.has_external_wrench:
             return self.external_force_torque
         torque = self.world.contact_torque
         if not torque.any():
@@ -211,21 +200,13 @@ class Controller(Registers):
             what = 'faster than a joint can turn' if is_within else 'beyond a joint limit'
             self.protective_stop(f'the program asks for a setpoint {what}')
 
-    def freedrive(self, on: bool) -> None:
-        """Let the arm be moved by hand, or hold it again."""
-        self._free = on
-
     def zero_wrench(self) -> None:
         """Take the present wrench for zero."""
         self._wrench_zero = self._measure_wrench()
         self.wrench = np.zeros(6)
 
-    def external_wrench(self, on: bool) -> None:
-        """Take the wrench from RTDE's `external_force_torque`."""
-        self._has_external_wrench = on
-
     def watchdog(self, name: str, min_frequency: float, action: str) -> None:
-        """Watch an RTDE input."""
+        """Do `action` (pause, stop, ignore) if an RTDE input comes too seldom [Hz]."""
         if min_frequency > 0.0:
             self._watchdogs[name] = _Watchdog(1.0 / min_frequency, action.lower(), self.time)
 
@@ -234,7 +215,7 @@ class Controller(Registers):
         self.outbox.append(messages.text_message(self.time, text))
 
     def popup(self, text: str, title: str, kind: str) -> None:
-        """Show a popup."""
+        """Show a popup; `kind`: message, warning or error."""
         self.popup_open, self.popup_text = True, text
         self.outbox.append(messages.popup_message(self.time, title, text, kind))
 
@@ -244,11 +225,11 @@ class Controller(Registers):
         return True
 
     def exception(self, line: int, column: int, text: str) -> None:
-        """Report what ended a program."""
+        """Report what ended a program; line and column count from 1."""
         self.outbox.append(messages.exception_message(self.time, line, column, text))
 
     def error(self, code: int, argument: int, level: int, text: str) -> None:
-        """Report an error code."""
+        """Report an error code; level 1 info, 2 warning, 3 violation, 4 fault."""
         self.outbox.append(messages.error_message(self.time, code, argument, level, text))
 
     def protective_stop(self, why: str = '') -> None:
@@ -314,7 +295,7 @@ class Controller(Registers):
         """Undo what holds for a program alone."""
         self.program = None
         self.robot.program = ProgramState.STOPPED
-        self._free = self._has_external_wrench = self._pausing = False
+        self.is_free = self.has_external_wrench = self._pausing = False
         self._watchdogs.clear()
         self._path_q = None
         self._key('STOPPED', program.name)
@@ -322,11 +303,7 @@ class Controller(Registers):
     def _key(self, what: str, name: str) -> None:
         self.outbox.append(messages.key_message(self.time, f'PROGRAM_XXX_{what}', name))
 
-    def pause(self) -> None:
-        """Slow the program down to a pause."""
-        self.request_pause()
-
-    def request_pause(self) -> bool:
+    def pause(self) -> bool:
         """Slow the program down to a pause; refused without a running program."""
         if self.program is None or self.robot.program is not ProgramState.PLAYING:
             return self.program is not None
@@ -449,7 +426,7 @@ class Controller(Registers):
             self.target_qd = before * (slower / fastest)
             self.target_q = self.target_q + 0.5 * (before + self.target_qd) * self.step_time
         self.target_qdd = (self.target_qd - before) / self.step_time
-        if self._free and self.robot.moves:
+        if self.is_free and self.robot.moves:
             self.world.step(None)
             self.target_q, self.target_qd = self.world.q, np.zeros(6)
         else:
@@ -465,7 +442,7 @@ class Controller(Registers):
         self._history.append(self.q)
 
     def _watch_contact(self) -> None:
-        if self.robot.mode is not RobotMode.RUNNING or not self.robot.safe or self._free:
+        if self.robot.mode is not RobotMode.RUNNING or not self.robot.safe or self.is_free:
             self._contact.reset()
         elif self._contact.update(self.world.external_torque):
             self._path_q = self.target_q.copy() if self.program is not None else None
@@ -495,7 +472,3 @@ class Controller(Registers):
         hand.close(powered and bool(self.digital_outputs >> TOOL_PIN_0 & 1))
         present = powered and hand.part_present
         self.set_input(TOOL_PIN_0, present)
-
-    def close(self) -> None:
-        """End the program and its sockets."""
-        self.stop()

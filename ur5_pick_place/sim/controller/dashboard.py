@@ -20,7 +20,7 @@ _ACTIONS: dict[str, tuple[Callable[[Controller], bool], str]] = {
     'power off': (Controller.power_off, 'Powering off'),
     'brake release': (Controller.release_brakes, 'Brake releasing'),
     'play': (Controller.play, 'Starting program'),
-    'pause': (Controller.request_pause, 'Pausing program'),
+    'pause': (Controller.pause, 'Pausing program'),
     'stop': (Controller.stop, 'Stopped'),
     'unlock protective stop': (lambda c: c.robot.unlock(), 'Protective stop releasing'),
     'close popup': (Controller.close_popup, 'closing popup'),

@@ -117,7 +117,7 @@ def _mode(s: Sample) -> bytes:
     stops = c.robot.stops
     flags = (
         True, True, s.is_powered, SafetyMode.ROBOT_EMERGENCY_STOP in stops,
-        SafetyMode.PROTECTIVE_STOP in stops, c.is_playing and not is_paused, is_paused,
+        SafetyMode.PROTECTIVE_STOP in stops, c.program is not None and not is_paused, is_paused,
     )  # fmt: skip
     time, mode = round(1e6 * c.time), int(c.robot.mode)
     values = c.robot.slider, c.speed_scaling, 1.0, 0

@@ -116,5 +116,5 @@ class Server:
 
     def close(self) -> None:
         """End the program and close all ports."""
-        self.controller.close()
+        self.controller.stop()
         self.network.close()

@@ -19,7 +19,6 @@ class System:
 
     def __init__(self, robot: Robot, threads: Scheduler) -> None:
         self._robot, self._threads = robot, threads
-        self._is_free = False
 
     # time and messages
 
@@ -83,12 +82,10 @@ class System:
     def freedrive_mode(self, freeAxes: Value = None, feature: Value = None) -> None:
         if freeAxes is not None:
             vector(freeAxes)
-        self._is_free = True
-        self._robot.freedrive(True)
+        self._robot.is_free = True
 
     def end_freedrive_mode(self) -> None:
-        self._is_free = False
-        self._robot.freedrive(False)
+        self._robot.is_free = False
 
     def teach_mode(self) -> None:
         self.freedrive_mode()
@@ -96,7 +93,7 @@ class System:
     end_teach_mode = end_freedrive_mode
 
     def get_freedrive_status(self) -> int:
-        return 0 if self._is_free else 1
+        return 0 if self._robot.is_free else 1
 
     # the force sensor
 
@@ -107,6 +104,6 @@ class System:
         self, enable: Value, sensor_mass: Value = 0.0, sensor_measuring_offset: Value = None,
         sensor_cog: Value = None,
     ) -> None:  # fmt: skip
-        self._robot.external_wrench(bool(enable))
+        self._robot.has_external_wrench = bool(enable)
 
     enable_external_ft_sensor = ft_rtde_input_enable
