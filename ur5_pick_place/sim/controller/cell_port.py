@@ -47,11 +47,9 @@ class CellPort:
         }
 
     def _received(self, client: Client) -> None:
-        while (end := client.inbox.find(b'\n')) >= 0:
-            words = client.inbox[:end].decode('utf-8', 'replace').split()
-            del client.inbox[: end + 1]
+        for line in client.lines():
             try:
-                answer = self.answer(words)
+                answer = self.answer(line.split())
             except InvalidInput as error:
                 answer = f'error: {error}'
             client.send(f'{answer}\n'.encode())

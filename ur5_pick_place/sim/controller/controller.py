@@ -121,7 +121,6 @@ class Controller(Registers):
 
     @property
     def safety(self) -> SafetyMode:
-        """The safety mode."""
         if self.is_reduced and self.robot.safe:
             return SafetyMode.REDUCED
         return self.robot.safety
@@ -201,7 +200,6 @@ class Controller(Registers):
             self.protective_stop(f'the program asks for a setpoint {what}')
 
     def zero_wrench(self) -> None:
-        """Take the present wrench for zero."""
         self._wrench_zero = self._measure_wrench()
         self.wrench = np.zeros(6)
 
@@ -211,7 +209,6 @@ class Controller(Registers):
             self._watchdogs[name] = _Watchdog(1.0 / min_frequency, action.lower(), self.time)
 
     def textmsg(self, text: str) -> None:
-        """Send a text message."""
         self.outbox.append(messages.text_message(self.time, text))
 
     def popup(self, text: str, title: str, kind: str) -> None:
@@ -225,7 +222,6 @@ class Controller(Registers):
         return True
 
     def exception(self, line: int, column: int, text: str) -> None:
-        """Report what ended a program; line and column count from 1."""
         self.outbox.append(messages.exception_message(self.time, line, column, text))
 
     def error(self, code: int, argument: int, level: int, text: str) -> None:
@@ -361,7 +357,6 @@ class Controller(Registers):
     # --- the cycle ------------------------------------------------------------------------
 
     def cycle(self) -> None:
-        """Run one cycle."""
         self.cycles += 1
         self.robot.advance(self.time + self.step_time)
         if self.time >= self._unlock_due:
@@ -460,7 +455,6 @@ class Controller(Registers):
                 self.pause()
 
     def input_written(self, name: str) -> None:
-        """Reset the watchdog of an RTDE input."""
         if name in self._watchdogs:
             self._watchdogs[name].seen = self.time
 

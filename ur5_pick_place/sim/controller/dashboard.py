@@ -66,16 +66,13 @@ class DashboardServer:
         client.send(f'{_BANNER}\n'.encode())
 
     def _received(self, client: Client) -> None:
-        while (end := client.inbox.find(b'\n')) >= 0:
-            line = client.inbox[:end].decode('utf-8', 'replace').strip()
-            del client.inbox[: end + 1]
+        for line in client.lines():
             client.send(f'{self.answer(line)}\n'.encode())
             if line.lower() == 'quit':
                 client.inbox.clear()
                 client.end()
 
     def answer(self, line: str) -> str:
-        """Return the answer to a line, after doing what it asks for."""
         command = ' '.join(line.lower().split())
         unknown = f"could not understand: '{line}'"
         lacking = _E_SERIES_ALONE if self._controller.personality.is_cb3 else _CB3_ALONE

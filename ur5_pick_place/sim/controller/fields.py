@@ -28,17 +28,10 @@ class Output(NamedTuple):
     value: Getter
 
 
-def _zeros(n: int) -> Getter:
-    return lambda s: (0.0,) * n
-
-
 _DOUBLES: dict[str, Getter] = {
     'timestamp': lambda s: s.c.time,
-    'actual_execution_time': lambda s: 0.0,
-    'target_execution_time': lambda s: 0.0,
     'speed_scaling': lambda s: s.c.speed_scaling,
     'target_speed_fraction': lambda s: s.c.robot.slider,
-    'actual_momentum': lambda s: 0.0,
     'actual_main_voltage': lambda s: MAINS,
     'actual_robot_voltage': lambda s: MAINS if s.is_powered else 0.0,
     'actual_robot_current': lambda s: s.robot_current,
@@ -46,19 +39,12 @@ _DOUBLES: dict[str, Getter] = {
     'standard_analog_input1': lambda s: s.c.analog_inputs[1],
     'standard_analog_output0': lambda s: s.c.analog_output(0),
     'standard_analog_output1': lambda s: s.c.analog_output(1),
-    'io_current': lambda s: 0.0,
     'tool_analog_input0': lambda s: s.c.analog_inputs[2],
     'tool_analog_input1': lambda s: s.c.analog_inputs[3],
     'tool_output_current': lambda s: 0.05 if s.c.tool_voltage else 0.0,
     'tool_temperature': lambda s: _TOOL_TEMPERATURE,
     'tcp_force_scalar': lambda s: float(np.linalg.norm(s.c.wrench[:3])),
-    'joint_position_deviation_ratio': lambda s: 0.0,
-    'collision_detection_ratio': lambda s: 0.0,
     'payload': lambda s: s.c.payload,
-    'actual_robot_energy_consumed': lambda s: 0.0,
-    'actual_robot_braking_energy_dissipated': lambda s: 0.0,
-    'euromap67_24V_voltage': lambda s: 0.0,
-    'euromap67_24V_current': lambda s: 0.0,
 }
 _SIX: dict[str, Getter] = {
     'target_q': lambda s: s.c.target_q,
@@ -69,7 +55,6 @@ _SIX: dict[str, Getter] = {
     'actual_q': lambda s: s.c.q,
     'actual_qd': lambda s: s.c.qd,
     'actual_current': lambda s: s.c.current,
-    'actual_current_window': _zeros(6),
     'actual_current_as_torque': lambda s: s.c.torque,
     'joint_control_output': lambda s: s.c.current,
     'actual_TCP_pose': lambda s: s.pose,
@@ -85,13 +70,10 @@ _SIX: dict[str, Getter] = {
     'ft_raw_wrench': lambda s: s.c.wrench,
     'wrench_calc_from_currents': lambda s: s.c.wrench,
     'payload_inertia': lambda s: s.c.payload_inertia,
-    'target_base_acceleration': _zeros(6),
-    'target_base_wrench': _zeros(6),
 }
 _THREE: dict[str, Getter] = {
     'actual_tool_accelerometer': lambda s: s.gravity_in_tool,
     'elbow_position': lambda s: s.elbow,
-    'elbow_velocity': _zeros(3),
     'payload_cog': lambda s: s.c.payload_cog,
     'target_gravity': lambda s: s.c.gravity,
 }
@@ -111,8 +93,6 @@ _UNSIGNED: dict[str, Getter] = {
     'tool_mode': lambda s: s.joint_modes[0],
     'tool_analog_input_types': lambda s: 3,
     'script_control_line': lambda s: s.c.program.line if s.c.program else 0,
-    'euromap67_input_bits': lambda s: 0,
-    'euromap67_output_bits': lambda s: 0,
     'input_bit_registers0_to_31': lambda s: bits_of(s.c.input_bits[:32]),
     'input_bit_registers32_to_63': lambda s: bits_of(s.c.input_bits[32:64]),
     'output_bit_registers0_to_31': lambda s: bits_of(s.c.output_bits[:32]),
@@ -123,15 +103,20 @@ _INTEGERS: dict[str, Getter] = {
     'safety_mode': lambda s: int(s.c.safety),
     'safety_status': lambda s: int(s.c.safety),
     'tool_output_voltage': lambda s: s.c.tool_voltage,
-    'encoder0_raw': lambda s: 0,
-    'encoder1_raw': lambda s: 0,
-    'time_scale_source': lambda s: 0,
 }
-_BYTES: dict[str, Getter] = {
-    'tool_output_mode': lambda s: 0,
-    'tool_digital_output0_mode': lambda s: 0,
-    'tool_digital_output1_mode': lambda s: 0,
-}
+_NOT_SIMULATED = {  # by type; their value is 0
+    'DOUBLE': (
+        'actual_execution_time', 'target_execution_time', 'actual_momentum', 'io_current',
+        'joint_position_deviation_ratio', 'collision_detection_ratio', 'euromap67_24V_voltage',
+        'euromap67_24V_current', 'actual_robot_energy_consumed',
+        'actual_robot_braking_energy_dissipated',
+    ),
+    'VECTOR6D': ('actual_current_window', 'target_base_acceleration', 'target_base_wrench'),
+    'VECTOR3D': ('elbow_velocity',),
+    'UINT32': ('euromap67_input_bits', 'euromap67_output_bits'),
+    'INT32': ('encoder0_raw', 'encoder1_raw', 'time_scale_source'),
+    'UINT8': ('tool_output_mode', 'tool_digital_output0_mode', 'tool_digital_output1_mode'),
+}  # fmt: skip
 _E_SERIES_ALONE = {
     'ft_raw_wrench', 'wrench_calc_from_currents', 'tool_output_mode', 'tool_digital_output0_mode',
     'tool_digital_output1_mode', 'actual_current_as_torque', 'collision_detection_ratio',
@@ -141,47 +126,49 @@ _E_SERIES_ALONE = {
 }  # fmt: skip
 
 
-def _registers() -> dict[str, Output]:
-    found = {}
+def _table() -> dict[str, Output]:
+    getters: dict[str, dict[str, Getter]] = {
+        'DOUBLE': _DOUBLES, 'VECTOR6D': _SIX, 'VECTOR3D': _THREE, 'UINT64': _LONG,
+        'UINT32': _UNSIGNED, 'INT32': _INTEGERS, 'VECTOR6INT32': {'joint_mode': _joint_modes},
+    }  # fmt: skip
+    found = {n: Output(kind, get) for kind, rows in getters.items() for n, get in rows.items()}
+    for kind, names in _NOT_SIMULATED.items():
+        zero = (0.0,) * int(kind[6]) if kind.startswith('VECTOR') else 0
+        found |= {name: Output(kind, partial(_constant, zero)) for name in names}
     for way in ('input', 'output'):
-        for kind, word, count in (('INT32', 'int', 48), ('DOUBLE', 'double', 48)):
-            values = f'{way}_{"ints" if word == "int" else "floats"}'
-            for n in range(count):
-                found[f'{way}_{word}_register_{n}'] = Output(kind, partial(_entry, values, n))
-        for n in range(64, 128):
-            found[f'{way}_bit_register_{n}'] = Output('BOOL', partial(_entry, f'{way}_bits', n))
+        for kind, word, values, numbers in _REGISTERS:
+            for n in numbers:
+                get = partial(_entry, f'{way}_{values}', n)
+                found[f'{way}_{word}_register_{n}'] = Output(kind, get)
     return found
+
+
+def _joint_modes(s: Sample) -> list[int]:
+    return s.joint_modes
+
+
+def _constant(value: Any, s: Sample) -> Any:
+    return value
 
 
 def _entry(values: str, n: int, s: Sample) -> Any:
     return getattr(s.c, values)[n]
 
 
-def _of(kind: str, getters: dict[str, Getter]) -> dict[str, Output]:
-    return {name: Output(kind, value) for name, value in getters.items()}
-
-
-_OUTPUTS = (
-    _of('DOUBLE', _DOUBLES)
-    | _of('VECTOR6D', _SIX)
-    | _of('VECTOR3D', _THREE)
-    | _of('UINT64', _LONG)
-    | _of('UINT32', _UNSIGNED)
-    | _of('INT32', _INTEGERS)
-    | _of('UINT8', _BYTES)
-    | {'joint_mode': Output('VECTOR6INT32', lambda s: s.joint_modes)}
-    | _registers()
+_REGISTERS = (
+    ('INT32', 'int', 'ints', range(48)),
+    ('DOUBLE', 'double', 'floats', range(48)),
+    ('BOOL', 'bit', 'bits', range(64, 128)),
 )
-
+_OUTPUTS = _table()
 _INPUTS = {
     'speed_slider_mask': 'UINT32',
     'speed_slider_fraction': 'DOUBLE',
-    'standard_digital_output_mask': 'UINT8',
-    'standard_digital_output': 'UINT8',
-    'configurable_digital_output_mask': 'UINT8',
-    'configurable_digital_output': 'UINT8',
-    'tool_digital_output_mask': 'UINT8',
-    'tool_digital_output': 'UINT8',
+    **{
+        f'{place}_digital_output{what}': 'UINT8'
+        for place in ('standard', 'configurable', 'tool')
+        for what in ('_mask', '')
+    },
     'standard_analog_output_mask': 'UINT8',
     'standard_analog_output_type': 'UINT8',
     'standard_analog_output_0': 'DOUBLE',
@@ -195,12 +182,10 @@ _INPUTS = {
 
 
 def output_of(name: str, is_cb3: bool) -> Output | None:
-    """Return an output field, or None if that robot does not have it."""
     return None if is_cb3 and name in _E_SERIES_ALONE else _OUTPUTS.get(name)
 
 
 def input_type(name: str) -> str | None:
-    """Return the type of an input field, or None if there is none of that name."""
     return _INPUTS.get(name)
 
 
@@ -235,18 +220,17 @@ class Recipe:
         ]
 
 
-class InputRecipe:
+class InputRecipe(Recipe):
     """The fields of an input package, in their order, and what they do to a controller."""
 
     def __init__(self, c: Controller, names: list[str], kinds: list[str]) -> None:
-        self._controller, self._names, self._recipe = c, names, Recipe(kinds)
+        super().__init__(kinds)
+        self._controller, self._names = c, names
         self._writers = [register_writer(c, name) for name in names]
         self._has_effects = not all(self._writers)
-        self.size = self._recipe.size
 
     def write(self, data: bytes) -> None:
-        """Take a package."""
-        values = self._recipe.unpack(data)
+        values = self.unpack(data)
         for writer, name, value in zip(self._writers, self._names, values, strict=True):
             self._controller.input_written(name)
             if writer:

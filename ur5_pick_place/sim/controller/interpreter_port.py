@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interpreter's port, 30020, of the e-Series: statements for a program in interpreter mode."""
 
+from itertools import islice
+
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.network import Port
 
@@ -18,12 +20,7 @@ class InterpreterPort:
     def serve(self) -> None:
         """Take some lines of every client, and answer each."""
         for client in self.port.clients:
-            for _ in range(_LINES):
-                end = client.inbox.find(b'\n')
-                if end < 0:
-                    break
-                line = client.inbox[:end].decode('utf-8', 'replace').strip()
-                del client.inbox[: end + 1]
+            for line in islice(client.lines(), _LINES):
                 program = self._controller.program
                 answer = 'discard: no program runs: ' + line
                 if program is not None:

@@ -10,7 +10,6 @@ WARNING, VIOLATION = 2, 3
 
 
 def packet(kind: int, body: bytes) -> bytes:
-    """Return a packet of the primary interface."""
     return struct.pack('>iB', len(body) + 5, kind) + body
 
 
@@ -29,7 +28,6 @@ def _bytes(text: str) -> bytes:
 
 
 def text_message(time: float, text: str) -> bytes:
-    """Return what `textmsg` sends."""
     return _message(time, 0, _bytes(text), _ROBOT_INTERFACE)
 
 
@@ -40,13 +38,11 @@ def popup_message(time: float, title: str, text: str, kind: str) -> bytes:
 
 
 def version_message(time: float, version: tuple[int, int, int, int], date: str) -> bytes:
-    """Return the greeting of a connection."""
     numbers = struct.pack('>BBii', *version)
     return _message(time, 3, _short('URControl') + numbers + _bytes(date))
 
 
 def safety_message(time: float, mode: int) -> bytes:
-    """Return a change of the safety mode."""
     return _message(time, 5, struct.pack('>iiBII', 0, 0, mode, 0, 0))
 
 

@@ -11,7 +11,7 @@ import logging
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import perf_counter
 
 from ur5_pick_place.errors import InvalidInput
@@ -39,13 +39,12 @@ class Client:
         self.inbox = bytearray()
         self.ended = False
         self.local_at_connect = False
-        self._socket, self.port = sock, port
+        self.socket, self.port = sock, port
         self._unsent: deque[tuple[bytes, bool]] = deque()
         self.unsent_bytes = self._sent = 0  # `_sent` of the first packet
 
     @property
     def is_behind(self) -> bool:
-        """Whether packets wait because the client does not read."""
         return bool(self._unsent)
 
     def send(self, packet: bytes, is_stream: bool = False) -> None:
@@ -65,7 +64,7 @@ class Client:
         try:
             while self._unsent:
                 packet, _ = self._unsent[0]
-                self._sent += self._socket.send(packet[self._sent :] if self._sent else packet)
+                self._sent += self.socket.send(packet[self._sent :] if self._sent else packet)
                 if self._sent < len(packet):
                     return
                 self._unsent.popleft()
@@ -90,13 +89,20 @@ class Client:
     def read(self) -> None:
         """Take what has arrived to the inbox; an end of the connection is noticed here."""
         try:
-            data = self._socket.recv(_READ)
+            data = self.socket.recv(_READ)
         except BlockingIOError:
             return
         except OSError:
             data = b''
         self.inbox += data
         self.ended = self.ended or not data
+
+    def lines(self) -> Iterator[str]:
+        """Take the complete lines out of the inbox, without the blanks around them."""
+        while (end := self.inbox.find(b'\n')) >= 0:
+            line = self.inbox[:end].decode('utf-8', 'replace').strip()
+            del self.inbox[: end + 1]
+            yield line
 
     def end(self) -> None:
         """Close the connection after what was sent."""
@@ -106,10 +112,6 @@ class Client:
     def _abandon(self) -> None:
         self._unsent.clear()
         self.unsent_bytes, self.ended = 0, True
-
-    def close(self) -> None:
-        """Close the socket."""
-        self._socket.close()
 
 
 class Port:
@@ -145,7 +147,7 @@ class Network:
 
     def __init__(self, host: str, ports: list[Port]) -> None:
         self._selector = selectors.DefaultSelector()
-        self._clients: dict[Client, socket.socket] = {}
+        self._clients: list[Client] = []
         self._listeners: list[socket.socket] = []
         for port in ports:
             try:
@@ -205,7 +207,7 @@ class Network:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             client = Client(sock, port)
             port.clients.append(client)
-            self._clients[client] = sock
+            self._clients.append(client)
             self._selector.register(sock, selectors.EVENT_READ, client)
             port.greet(client)
 
@@ -218,14 +220,13 @@ class Network:
             client.end()
 
     def _remove(self, client: Client) -> None:
-        sock = self._clients.pop(client)
-        self._selector.unregister(sock)
-        client.close()
+        self._clients.remove(client)
+        self._selector.unregister(client.socket)
+        client.socket.close()
         client.port.clients.remove(client)
         client.port.forget(client)
 
     def close(self) -> None:
-        """Close everything."""
         for client in list(self._clients):
             client.flush()
             self._remove(client)

@@ -21,8 +21,6 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Personality:
-    """One robot."""
-
     ur_type: str
     series: str  # one of SERIES
     step_time: float  # [s] of a cycle
@@ -34,7 +32,6 @@ class Personality:
 
     @property
     def is_cb3(self) -> bool:
-        """Whether it is a CB3 robot."""
         return self.series == CB3
 
     @property

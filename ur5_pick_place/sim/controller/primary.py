@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The primary and secondary interfaces: 10 states a second, messages, and programs from clients.
+The interfaces that send the state and take programs: primary, secondary and real-time.
 
-Ports 30001 and 30002, and 30011 and 30012, which only send.
+Ports 30001 and 30002 send 10 states a second, 30001 also messages, 30003 one packet a cycle;
+30011, 30012 and 30013 do the same but take nothing.
 
 """
 
 import struct
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +20,8 @@ from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
 from ur5_pick_place.sim.controller.script_port import MOST_TEXT, ProgramReader, execute
 from ur5_pick_place.sim.robot import SafetyMode
 
-PRIMARY, SECONDARY, PRIMARY_READ_ONLY, SECONDARY_READ_ONLY = 30001, 30002, 30011, 30012
+PRIMARY, SECONDARY, REAL_TIME = 30001, 30002, 30003
+_READ_ONLY = 10  # added to the number of the port
 _PERIOD = 0.1  # [s]
 _READ_ONLY_CODE = 210
 _JOINT_SPEED, _JOINT_ACCELERATION = 1.05, 1.4  # [rad/s], [rad/s2], what movej takes
@@ -25,58 +29,51 @@ _TOOL_SPEED, _TOOL_ACCELERATION = 0.25, 1.2  # [m/s], [m/s2], what movel takes
 
 
 class PrimaryServer:
-    """Serves both interfaces for a controller; `offset` is added to the ports' numbers."""
+    """Serves the interfaces for a controller; `offset` is added to the ports' numbers."""
 
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
         self._safety = controller.safety
         self._readers: dict[Client, ProgramReader] = {}
         self._every = round(_PERIOD / controller.step_time)
-        self._fixed = _kinematics(controller) , _configuration(controller)
-        self._primary = [
-            Port(PRIMARY + offset, self.received, self._greet, self.forget, MOST_TEXT),
-            Port(PRIMARY_READ_ONLY + offset, swallow, self._greet, self.forget),
+        self._fixed = _kinematics(controller), _configuration(controller)
+        self._primary = self._pair(PRIMARY + offset, self._greet)
+        self._secondary = self._pair(SECONDARY + offset, self._greet)
+        self._real_time = self._pair(REAL_TIME + offset, self._begin)
+        self.ports = [*self._primary, *self._secondary, *self._real_time]
+
+    def _pair(self, number: int, greet: Callable[[Client], None]) -> list[Port]:
+        """Return a port that takes programs, and the one that only sends the same."""
+        return [
+            Port(number, self._received, greet, self._forget, MOST_TEXT),
+            Port(number + _READ_ONLY, _swallow, greet, self._forget),
         ]
-        self._secondary = [
-            Port(SECONDARY + offset, self.received, self._greet, self.forget, MOST_TEXT),
-            Port(SECONDARY_READ_ONLY + offset, swallow, self._greet, self.forget),
-        ]
-        self.ports = [*self._primary, *self._secondary]
 
     def publish(self, sample: Sample) -> None:
         """Send the state when it is due or another safety mode is entered, and the messages."""
         outbox, safety = self._controller.outbox, self._controller.safety
         if self._controller.cycles % self._every == 0 or safety is not self._safety:
             self._safety = safety
-            self._send_state(sample)
+            _send([*self._primary, *self._secondary], state_packet(sample, *self._fixed))
         while outbox:
-            message = outbox.popleft()
-            for port in self._primary:
-                for client in port.clients:
-                    client.send(message, is_stream=True)
+            _send(self._primary, outbox.popleft())
+        if any(port.clients for port in self._real_time):
+            _send(self._real_time, real_time_packet(sample))
 
-    def _send_state(self, sample: Sample) -> None:
-        clients = [client for port in self.ports for client in port.clients]
-        if clients:
-            state = state_packet(sample, *self._fixed)
-            for client in clients:
-                client.send(state, is_stream=True)
-
-    def begin(self, client: Client) -> None:
+    def _begin(self, client: Client) -> None:
         """Expect programs of a client; what it may do depends on who controls the robot now."""
         self._readers[client] = ProgramReader()
         client.local_at_connect = not self._controller.is_remote
 
-    def forget(self, client: Client) -> None:
-        """Drop what a client has begun to send."""
+    def _forget(self, client: Client) -> None:
         del self._readers[client]
 
     def _greet(self, client: Client) -> None:
         c = self._controller
-        self.begin(client)
+        self._begin(client)
         client.send(messages.version_message(c.time, c.version, c.personality.date))
 
-    def received(self, client: Client) -> None:
+    def _received(self, client: Client) -> None:
         """Execute what a client has sent; under local control it is told that it may not."""
         c = self._controller
         if client.local_at_connect or not c.is_remote:
@@ -94,16 +91,23 @@ class PrimaryServer:
             client.end()
 
 
-def swallow(client: Client) -> None:
-    """Ignore what arrives on a port that only sends."""
+def _send(ports: list[Port], packet: bytes) -> None:
+    for port in ports:
+        for client in port.clients:
+            client.send(packet, is_stream=True)
+
+
+def _swallow(client: Client) -> None:
     client.inbox.clear()
 
 
 def state_packet(s: Sample, kinematics: bytes, configuration: bytes) -> bytes:
     """Return a robot state; the mode comes first, for clients that look at nothing else."""
-    parts = (_mode(s), _joints(s), _cartesian(s), kinematics, _board(s), _tool(s), configuration)
+    cartesian = _part(4, '12d', *s.pose, *s.tcp_offset)
+    parts = (_mode(s), _joints(s), cartesian, kinematics, _board(s), _tool(s), configuration)
+    force = _part(7, '7d', *s.c.wrench, 0.0)
     additional = _part(8, 'BBBB', s.c.is_free, 0, 0, 0)
-    return messages.packet(16, b''.join([*parts, _force(s), additional]))
+    return messages.packet(16, b''.join([*parts, force, additional]))
 
 
 def _part(kind: int, layout: str, *values: float) -> bytes:
@@ -152,14 +156,6 @@ def _board(s: Sample) -> bytes:
     )  # fmt: skip
 
 
-def _cartesian(s: Sample) -> bytes:
-    return _part(4, '12d', *s.pose, *s.tcp_offset)
-
-
-def _force(s: Sample) -> bytes:
-    return _part(7, '7d', *s.c.wrench, 0.0)
-
-
 def _kinematics(c: Controller) -> bytes:
     m = c.personality.model
     return _part(5, '6I24dI', *[0xFFFFFFFF] * 6, *m.offset, *m.a, *m.d, *m.alpha, 0)
@@ -174,3 +170,24 @@ def _configuration(c: Controller) -> bytes:
     return _part(
         6, '12d12d5d24d4i', *limits, *motion, *defaults, *m.a, *m.d, *m.alpha, *m.offset, *codes
     )
+
+
+def real_time_packet(s: Sample) -> bytes:
+    """Return the packet: its size, then numbers in a fixed order."""
+    c = s.c
+    zeros = [0.0] * 6
+    volts = JOINT_VOLTAGE if s.is_powered else 0.0
+    parts: list[Any] = [
+        c.time, c.target_q, c.target_qd, c.target_qdd, c.current, c.torque,
+        c.q, c.qd, c.current, c.current,
+        s.pose, s.speed, c.wrench, s.target_pose, s.target_speed,
+        c.digital_inputs, c.temperature, 1e3 * c.step_time, 0.0,
+        int(c.robot.mode), s.joint_modes, int(c.safety), zeros,
+        s.gravity_in_tool, zeros, c.speed_scaling, 0.0, 0.0, 0.0,
+        MAINS, MAINS if s.is_powered else 0.0, s.robot_current, [volts] * 6,
+        c.digital_outputs, c.runtime_state, s.elbow, zeros[:3], int(c.safety),
+    ]  # fmt: skip
+    if not c.personality.is_cb3:
+        parts += [zeros[:3], c.payload, c.payload_cog, c.payload_inertia]
+    numbers = np.hstack(parts).astype('>f8').tobytes()
+    return struct.pack('>i', len(numbers) + 4) + numbers

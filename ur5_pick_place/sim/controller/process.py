@@ -59,7 +59,6 @@ class RunningController:
 
     @property
     def process_id(self) -> int:
-        """Number of the process."""
         return self._process.pid
 
     @property

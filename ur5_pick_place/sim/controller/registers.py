@@ -29,7 +29,6 @@ class Registers:
         self.flags = [False] * 32
 
     def set_input(self, pin: int, level: bool) -> None:
-        """Set a digital input."""
         self.digital_inputs = self.digital_inputs & ~(1 << pin) | int(level) << pin
 
     def set_outputs(self, mask: int, values: int) -> None:

@@ -77,12 +77,10 @@ class Sample:
 
     @property
     def is_powered(self) -> bool:
-        """Whether the arm is switched on."""
         return self.c.robot.mode >= RobotMode.POWER_ON
 
     @cached_property
     def joint_modes(self) -> list[int]:
-        """Mode of each joint (6)."""
         mode = self.c.robot.mode
         code = {RobotMode.IDLE: _IDLE, RobotMode.POWER_ON: _BOOTS, RobotMode.RUNNING: _RUNS}
         return [code.get(mode, _OFF)] * 6

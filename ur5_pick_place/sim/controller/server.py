@@ -13,7 +13,6 @@ from ur5_pick_place.sim.controller.dashboard import DashboardServer
 from ur5_pick_place.sim.controller.interpreter_port import InterpreterPort
 from ur5_pick_place.sim.controller.network import Network, Port
 from ur5_pick_place.sim.controller.primary import PrimaryServer
-from ur5_pick_place.sim.controller.realtime import RealTimeServer
 from ur5_pick_place.sim.controller.rtde import RtdeServer
 from ur5_pick_place.sim.controller.sample import Sample
 
@@ -51,18 +50,17 @@ class Server:
         self._rtde = RtdeServer(controller, offset)
         self._primary = PrimaryServer(controller, offset)
         primary = self._primary
-        self._real_time = RealTimeServer(primary, offset)
         dashboard = DashboardServer(controller, offset, programs)
         cell = CellPort(controller, offset)
         self.ports: dict[str, Port] = {
             'dashboard': dashboard.port,
             'primary': primary.ports[0],
             'secondary': primary.ports[2],
-            'real-time': self._real_time.ports[0],
+            'real-time': primary.ports[4],
             'RTDE': self._rtde.port,
             'primary, read-only': primary.ports[1],
             'secondary, read-only': primary.ports[3],
-            'real-time, read-only': self._real_time.ports[1],
+            'real-time, read-only': primary.ports[5],
             'cell': cell.port,
         }
         self._interpreter = InterpreterPort(controller, offset)
@@ -73,7 +71,6 @@ class Server:
         self._latest = 0.0
 
     def run(self) -> None:
-        """Run until an exception, as that of a signal."""
         sys.setswitchinterval(_SWITCH_INTERVAL)
         gc.freeze()  # what stays for ever is not looked through again
         due = report_due = perf_counter()
@@ -92,11 +89,9 @@ class Server:
             self.network.serve(due)
 
     def cycle(self) -> None:
-        """Run one cycle and send what is due."""
         self.controller.cycle()
         sample = Sample(self.controller)
         self._rtde.publish(sample)
-        self._real_time.publish(sample)
         self._primary.publish(sample)
         self._interpreter.serve()
         is_behind = self.network.flush()
@@ -115,6 +110,5 @@ class Server:
         self._late, self._latest = 0, 0.0
 
     def close(self) -> None:
-        """End the program and close all ports."""
         self.controller.stop()
         self.network.close()

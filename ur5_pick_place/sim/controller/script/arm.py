@@ -21,8 +21,6 @@ IDLE_BRAKE = 10.0
 
 @dataclass
 class _Tail:
-    """The rest of a move, from `t` [s]."""
-
     move: Move
     t: float
 
@@ -102,7 +100,6 @@ class Arm:
         self._tails.append(_Tail(move, t))
 
     def drop_tails(self) -> None:
-        """Forget the rests of moves: the arm goes on from where it is."""
         self._tails = []
 
     def place(self, q: Array, qd: Array, dt: float) -> None:

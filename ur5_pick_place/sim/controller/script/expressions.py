@@ -49,7 +49,6 @@ class Expressions:
         self._read(text)
 
     def _read(self, text: str) -> None:
-        """Begin with a text."""
         self._words = Words(text)
         self._list = self._words.words
         self._at = self._depth = 0
@@ -100,7 +99,6 @@ class Expressions:
         return place((self._at if index is None else index) + 1)
 
     def _helper(self, name: str, *args: ast.expr, at: int | None = None) -> ast.Call:
-        """Return a call of a helper of the interpreter."""
         here = self._here(at)
         return ast.Call(ast.Name(f'h_{name}', ast.Load(), **here), list(args), [], **here)
 
@@ -129,7 +127,6 @@ class Expressions:
         self._fail('compile_error_expression_too_long:')
 
     def _first(self, weakest: int) -> ast.expr:
-        """Return the first operand."""
         at = self._at
         if weakest <= _COMPARING and self._accept('not'):
             return ast.UnaryOp(ast.Not(), self._expression(_COMPARING), **self._here(at))

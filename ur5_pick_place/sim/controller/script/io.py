@@ -27,7 +27,6 @@ def _changed(bits: int, bit: int, value: Value) -> int:
 
 
 def _digital(robot: Robot, group: str) -> BuiltIns:
-    """Return the built-ins of a group of digital pins."""
     first, count = _GROUPS[group]
 
     def bit(n: Value) -> int:
@@ -114,7 +113,6 @@ def _registers(robot: Robot) -> BuiltIns:
 
 
 def pins(robot: Robot) -> BuiltIns:
-    """Return the built-ins for a robot's pins, registers and flags."""
     found = _analog(robot) | _registers(robot)
     for group in _GROUPS:
         found |= _digital(robot, group)

@@ -35,8 +35,6 @@ _SINGULARITY = 154  # error code: position in singularity
 
 
 class Motion:
-    """Speeds, servoing, stops and moves."""
-
     def __init__(self, robot: Robot, arm: Arm, threads: Scheduler) -> None:
         self._robot, self._arm, self._threads = robot, arm, threads
 

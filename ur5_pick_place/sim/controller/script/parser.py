@@ -30,7 +30,6 @@ class Parser(Expressions):
     _loops = 0
 
     def parse(self) -> ast.Module:
-        """Return the module of the whole program; raises `ScriptError`."""
         self._scopes = [self._scope]
         is_block = self._peek.text in ('def', 'sec') and self._peek.kind == 'name'
         if is_block:
@@ -71,7 +70,6 @@ class Parser(Expressions):
     # functions
 
     def _define(self) -> None:
-        """Parse a function or thread within another."""
         begin = self._at
         self._next()
         name = self._identifier()

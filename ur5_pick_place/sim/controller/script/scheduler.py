@@ -51,7 +51,6 @@ class Thread:
     alive: bool = True
 
     def close(self) -> None:
-        """End it where it waits."""
         self.alive = False
         with suppress(RuntimeError, RecursionError):  # too deep: left to the garbage collector
             self.code.close()
@@ -84,7 +83,6 @@ class Scheduler:
         return self.cycle * self._robot.step_time
 
     def start(self, code: Steps) -> None:
-        """Start the main thread."""
         self.threads.append(Thread(0, -1, code))
 
     def step(self) -> bool:
@@ -113,7 +111,6 @@ class Scheduler:
         return True
 
     def close(self) -> None:
-        """End all threads."""
         for thread in self.threads:
             thread.close()
         self.threads = []

@@ -42,18 +42,15 @@ class Scope:
     body: list[ast.stmt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Parameters are the function's own."""
         self.own.update(self.parameters)
         self.assigned.update(dict.fromkeys(self.parameters, self.begin))
 
     @property
     def program(self) -> 'Scope':
-        """The outermost scope."""
         return self if self.parent is None else self.parent.program
 
     @property
     def function_identifier(self) -> str:
-        """The function's name in generated code."""
         return f'f{self.number}_{self.name}'
 
     def identifier(self, name: str) -> str:
@@ -61,7 +58,6 @@ class Scope:
         return f'v{self.number}_{name}'
 
     def find_function(self, name: str) -> 'Scope | None':
-        """Return the function of this name that is visible here, or None."""
         if name in self.functions or self.parent is None:
             return self.functions.get(name)
         return self.parent.find_function(name)

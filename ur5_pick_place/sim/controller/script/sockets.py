@@ -58,7 +58,6 @@ class Connection:
         self.buffer += got
 
     def take(self, size: int) -> bytes:
-        """Take bytes from the front."""
         taken, self.buffer = self.buffer[:size], self.buffer[size:]
         return taken
 
@@ -67,12 +66,10 @@ class Connections(dict[str, Connection]):
     """The open sockets of a program, by name."""
 
     def drop(self, name: str) -> None:
-        """Close a socket, if there is one of this name."""
         if (connection := self.pop(name, None)) is not None:
             connection.link.close()
 
     def close(self) -> None:
-        """Close all."""
         for name in list(self):
             self.drop(name)
 

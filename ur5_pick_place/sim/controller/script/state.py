@@ -33,7 +33,6 @@ def tcp_jacobian(robot: Robot, q: Array) -> Array:
 
 
 def readings(robot: Robot, arm: Arm) -> BuiltIns:
-    """Return what only reads."""
     return {
         'get_steptime': lambda: robot.step_time,
         'get_actual_joint_positions': lambda: list_of(robot.q),

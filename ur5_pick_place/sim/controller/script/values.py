@@ -62,8 +62,6 @@ class Pose(List):
 
 
 class Struct(dict[str, Value]):
-    """A struct; never changed, as a list."""
-
     def __missing__(self, name: object) -> Value:
         raise ScriptFault(f"the struct has no member '{name}'")
 
@@ -102,7 +100,6 @@ def _check_rows(rows: tuple[Value, ...]) -> None:
 
 
 def make_pose(*items: Value) -> Pose:
-    """Return a pose of six numbers."""
     return Pose([number(item) for item in items])
 
 
@@ -139,7 +136,6 @@ def describe(value: Value) -> str:
 
 
 def number(value: Value) -> float:
-    """Return a finite number, or raise."""
     if type(value) in (float, int) and math.isfinite(value):
         return float(value)
     found = value if type(value) is float else describe(value)
@@ -155,7 +151,6 @@ def integer(value: Value, low: int = -(2**31), high: int = 2**31 - 1) -> int:
 
 
 def text(value: Value) -> str:
-    """Return a string, or raise."""
     if not isinstance(value, str):
         raise ScriptFault(f'type error: {describe(value)}, must be a string')
     return value
@@ -186,7 +181,6 @@ def list_of(values: ArrayLike) -> List:
 
 
 def to_str(value: Value) -> str:
-    """Return a value as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, float):
@@ -199,21 +193,18 @@ def to_str(value: Value) -> str:
 
 
 def add(a: Value, b: Value) -> Value:
-    """Return a + b: of numbers, or element by element."""
     if type(a) is float is type(b):
         return a + b
     return _calculate(operator.add, a, b)
 
 
 def subtract(a: Value, b: Value) -> Value:
-    """Return a - b: of numbers, or element by element."""
     if type(a) is float is type(b):
         return a - b
     return _calculate(operator.sub, a, b)
 
 
 def multiply(a: Value, b: Value) -> Value:
-    """Return a * b: of numbers, or element by element."""
     if type(a) is float is type(b):
         return a * b
     return _calculate(operator.mul, a, b)
@@ -239,7 +230,6 @@ def modulo(a: Value, b: Value) -> Value:
 
 
 def negate(a: Value) -> Value:
-    """Return -a."""
     return _calculate(operator.sub, 0, a)
 
 
