@@ -2,6 +2,7 @@
 """Whatever arrives on the ports, the process lives, its clock runs and the arm stands still."""
 
 import contextlib
+import signal
 import socket
 import struct
 import time
@@ -51,7 +52,7 @@ def memory(process_id):
 @pytest.mark.parametrize('n', [150, pytest.param(1500, marks=pytest.mark.drill)])
 def test_nothing_that_arrives_kills_it_or_moves_the_arm(rng, n):
     with RunningController('--ur-type', 'ur5') as robot:
-        before, used = robot.state(), memory(robot.process_id)
+        before, used = robot.state(), memory(robot.process.pid)
         kept = []  # these never read
         for _ in range(n):
             wire = socket.create_connection((robot.host, int(rng.choice(PORTS))), timeout=30.0)
@@ -71,7 +72,7 @@ def test_nothing_that_arrives_kills_it_or_moves_the_arm(rng, n):
         assert after['time'] > before['time']
         assert (after['mode'], after['safety'], after['program']) == ('RUNNING', 'NORMAL', '')
         np.testing.assert_allclose(after['q'], before['q'], atol=1e-6)
-        assert memory(robot.process_id) < used + 100
+        assert memory(robot.process.pid) < used + 100
         for wire in kept:
             wire.close()
 
@@ -91,8 +92,8 @@ def test_a_taken_port_is_named_and_ctrl_c_ends_it(capsys):
     with RunningController() as robot:
         assert main(['--host', robot.host]) == 2
         assert f'port 29999 of {robot.host}: ' in capsys.readouterr().err
-        robot.interrupt()
+        robot.process.send_signal(signal.SIGINT)
         until = time.monotonic() + 30.0
-        while robot.exit_code is None and time.monotonic() < until:
+        while robot.process.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
-        assert robot.exit_code == 0
+        assert robot.process.poll() == 0

@@ -54,7 +54,8 @@ class PrimaryServer:
         outbox, safety = self._controller.outbox, self._controller.safety
         if self._controller.cycles % self._every == 0 or safety is not self._safety:
             self._safety = safety
-            _send([*self._primary, *self._secondary], state_packet(sample, *self._fixed))
+            if any(port.clients for port in self.ports):
+                _send([*self._primary, *self._secondary], state_packet(sample, *self._fixed))
         while outbox:
             _send(self._primary, outbox.popleft())
         if any(port.clients for port in self._real_time):

@@ -3,7 +3,6 @@
 
 import json
 import random
-import signal
 import socket
 import subprocess
 import sys
@@ -31,44 +30,31 @@ class RunningController:
         self.host = '127.0.0.1'
         if sys.platform == 'linux':  # which answers at every 127.x.y.z, others at one
             self.host = '.'.join(['127', *(str(random.randint(2, 253)) for _ in range(3))])
-        self._process = subprocess.Popen(
+        self.process = subprocess.Popen(
             [sys.executable, '-c', _RUN, '--host', self.host, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
-        assert self._process.stdout is not None
+        assert self.process.stdout is not None
         said = []
-        for line in self._process.stdout:
+        for line in self.process.stdout:
             said.append(line)
             if line.startswith(_READY):
                 return
-        self._process.wait()
+        self.process.wait()
         raise InvalidInput(f'sim_controller has not started: {"".join(said)}')
 
     def __enter__(self) -> 'RunningController':
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
+        self.process.terminate()
         try:
-            self._process.communicate(timeout=_END_TIME)
+            self.process.communicate(timeout=_END_TIME)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.communicate()
-
-    @property
-    def process_id(self) -> int:
-        return self._process.pid
-
-    @property
-    def exit_code(self) -> int | None:
-        """Of the process; None while it runs."""
-        return self._process.poll()
-
-    def interrupt(self) -> None:
-        """End it as Ctrl-C does."""
-        self._process.send_signal(signal.SIGINT)
+            self.process.kill()
+            self.process.communicate()
 
     def tell(self, command: str) -> str:
         """

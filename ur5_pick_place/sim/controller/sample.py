@@ -8,6 +8,7 @@ import numpy as np
 from ur5_pick_place.kinematics import link_frames
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.sim.controller.controller import PAUSING, PLAYING, RESUMING, Controller
+from ur5_pick_place.sim.controller.script.state import tcp_jacobian
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 
 MAINS, JOINT_VOLTAGE = 48.0, 47.5  # [V]
@@ -48,11 +49,7 @@ class Sample:
     def _twist(self, q: Array, qd: Array) -> Array:
         if not qd.any():
             return np.zeros(6)
-        twist = self.c.jacobian(q) @ qd
-        if self.c.tcp[:3, 3].any():
-            lever = self.c.forward(q)[:3, :3] @ self.c.tcp[:3, 3]
-            twist[:3] += np.cross(twist[3:], lever)
-        return twist
+        return tcp_jacobian(self.c, q) @ qd
 
     @cached_property
     def tcp_offset(self) -> Array:

@@ -4,8 +4,6 @@
 import cmath
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -17,12 +15,6 @@ from ur5_pick_place.sim.controller.script.values import ScriptFault
 
 IDLE_BRAKE = 10.0
 """[rad/s2] with which an arm stops that a thread has left in motion."""
-
-
-@dataclass
-class _Tail:
-    move: Move
-    t: float
 
 
 class Arm:
@@ -41,7 +33,7 @@ class Arm:
         self._mover: Thread | None = None
         self._moved = 0.0
         self._is_moving = self._keeps_speed = False
-        self._tails: list[_Tail] = []
+        self._tails: list[tuple[Move, float]] = []  # what rests of moves, and from when [s]
         self._offset = np.zeros(6)
         self.compliance: Callable[[Array], Array] | None = None
         self.q = self.waypoint = robot.target_q.copy()
@@ -88,7 +80,7 @@ class Arm:
     @property
     def base(self) -> Array:
         """Where the next move starts: the end of a move that is being blended, or here."""
-        return self._tails[-1].move.end if self._tails else self.q
+        return self._tails[-1][0].end if self._tails else self.q
 
     @property
     def is_adrift(self) -> bool:
@@ -97,18 +89,18 @@ class Arm:
 
     def add_tail(self, move: Move, t: float) -> None:
         """Let the rest of a move, from time `t` [s], run beside the next."""
-        self._tails.append(_Tail(move, t))
+        self._tails.append((move, t))
 
     def drop_tails(self) -> None:
         self._tails = []
 
     def place(self, q: Array, qd: Array, dt: float) -> None:
         """Set joints (6,) [rad] and speeds (6,) [rad/s], and add what rests of earlier moves."""
-        for tail in self._tails:
-            tail.t += dt
-            rest, speed = tail.move.at(tail.t)
-            q, qd = q + rest - tail.move.end, qd + speed
-        self._tails = [tail for tail in self._tails if tail.t < tail.move.duration]
+        tails = [(move, t + dt) for move, t in self._tails]
+        for move, t in tails:
+            rest, speed = move.at(t)
+            q, qd = q + rest - move.end, qd + speed
+        self._tails = [(move, t) for move, t in tails if t < move.duration]
         self.q, self.qd = q, qd
 
     def limited(self, qd: Array) -> Array:
@@ -141,7 +133,6 @@ class Arm:
         self.q, self.qd = target + a * error + b * self.qd, c * error + d * self.qd
 
 
-@lru_cache(maxsize=64)
 def _servo_step(lookahead: float, gain: float, dt: float) -> tuple[float, float, float, float]:
     """Return exp(A dt), by rows, of A = [[0, 1], [-gain, -gain lookahead]]."""
     half = 0.5 * gain * lookahead

@@ -55,11 +55,8 @@ class Motion:
     def speedj(self, qd: Value, a: Value = 1.4, t: Value = None) -> Wait:
         target, rate = self._arm.limited(vector(qd)), _positive(a, 'a')
         self._arm.drop_tails()
-        if t is None:
-            duration = float(np.abs(target - self._arm.qd).max()) / rate
-            duration = max(duration, self._robot.step_time)
-        else:
-            duration = number(t)
+        needed = float(np.abs(target - self._arm.qd).max()) / rate
+        duration = max(needed, self._robot.step_time) if t is None else number(t)
         return self._follow(lambda dt: self._arm.ramp(target, rate, dt), duration, True)
 
     def stopj(self, a: Value) -> Wait:
@@ -74,10 +71,8 @@ class Motion:
     def speedl(self, xd: Value, a: Value = 1.2, t: Value = None, aRot: Value = None) -> Wait:
         target, rates = vector(xd), self._rates(a, aRot)
         self._arm.drop_tails()
-        if t is None:
-            duration = max(self._change(target, rates), self._robot.step_time)
-        else:
-            duration = number(t)
+        needed = self._change(target, rates)
+        duration = max(needed, self._robot.step_time) if t is None else number(t)
         return self._follow(lambda dt: self._tool_ramp(target, rates, dt), duration, True)
 
     def stopl(self, a: Value, aRot: Value = None) -> Wait:
@@ -119,27 +114,26 @@ class Motion:
     def movel(
         self, pose: Value, a: Value = 1.2, v: Value = 0.25, t: Value = 0.0, r: Value = 0.0
     ) -> Wait:
-        T, radius, duration = self._tool_goal(pose), _radius(r), number(t)
-        yield from self._tool_move(lambda here: line(here, T), a, v, duration, radius)
+        T = self._tool_goal(pose)
+        return self._tool_move(lambda here: line(here, T), a, v, t, r)
 
     def movep(self, pose: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0) -> Wait:
-        T, radius = self._tool_goal(pose), _radius(r)
-        yield from self._tool_move(lambda here: line(here, T), a, v, 0.0, radius)
+        return self.movel(pose, a, v, 0.0, r)
 
     def movec(
         self, pose_via: Value, pose_to: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0,
         mode: Value = 0,
     ) -> Wait:  # fmt: skip
-        via, T, radius = self._tool_goal(pose_via), self._tool_goal(pose_to), _radius(r)
-        fixed = number(mode) == 1.0
-        yield from self._tool_move(lambda here: arc(here, via, T, fixed), a, v, 0.0, radius)
+        via, T, fixed = self._tool_goal(pose_via), self._tool_goal(pose_to), number(mode) == 1.0
+        return self._tool_move(lambda here: arc(here, via, T, fixed), a, v, 0.0, r)
 
     def optimovej(self, q: Value, a: Value = 0.3, v: Value = 0.3, r: Value = 0.0) -> Wait:
-        speed = _fraction(v, 'v') * float(self._robot.qd_max.min())
-        yield from self.movej(q, _fraction(a, 'a') * 20.0, speed, 0.0, r)
+        speed = _positive(v, 'v', 1.0) * float(self._robot.qd_max.min())
+        return self.movej(q, _positive(a, 'a', 1.0) * 20.0, speed, 0.0, r)
 
     def optimovel(self, pose: Value, a: Value = 0.3, v: Value = 0.3, r: Value = 0.0) -> Wait:
-        yield from self.movel(pose, _fraction(a, 'a') * 5.0, _fraction(v, 'v') * 1.5, 0.0, r)
+        rate, speed = _positive(a, 'a', 1.0) * 5.0, _positive(v, 'v', 1.0) * 1.5
+        return self.movel(pose, rate, speed, 0.0, r)
 
     # how they are executed
 
@@ -156,14 +150,11 @@ class Motion:
             yield from self._threads.rest()
 
     def _tool_move(
-        self,
-        path_from: Callable[[Array], tuple[Callable[[float], Array], float]],
-        a: Value,
-        v: Value,
-        duration: float,
-        radius: float,
-    ) -> Wait:
-        rate, speed = _positive(a, 'a'), _positive(v, 'v')
+        self, path_from: Callable[[Array], tuple[Callable[[float], Array], float]],
+        a: Value, v: Value, t: Value, r: Value,
+    ) -> Wait:  # fmt: skip
+        rate, speed, duration = _positive(a, 'a'), _positive(v, 'v'), number(t)
+        radius = _radius(r)
         while True:
             yield from self._halt_before(rate)
             start = self._arm.base
@@ -260,10 +251,11 @@ class Motion:
         arm.place(arm.q + 0.5 * dt * (arm.qd + qd), qd, dt)
 
 
-def _positive(value: Value, name: str) -> float:
+def _positive(value: Value, name: str, most: float = math.inf) -> float:
     found = number(value)
-    if found <= 0.0:
-        raise ScriptFault(f'{name} = {found:g}: must be greater than 0')
+    if not 0.0 < found <= most:
+        bound = 'greater than 0' if found <= 0.0 else f'at most {most:g}'
+        raise ScriptFault(f'{name} = {found:g}: must be {bound}')
     return found
 
 
@@ -271,11 +263,4 @@ def _radius(value: Value) -> float:
     found = number(value)
     if found < 0.0:
         raise ScriptFault(f'r = {found:g}: must not be negative')
-    return found
-
-
-def _fraction(value: Value, name: str) -> float:
-    found = _positive(value, name)
-    if found > 1.0:
-        raise ScriptFault(f'{name} = {found:g}: must be at most 1')
     return found

@@ -269,19 +269,14 @@ class Parser(Expressions):
 
 _BRANCHES = ('end', 'elif', 'else')
 _STATEMENTS = {
-    'global': Parser._declaration,
-    'local': Parser._declaration,
     'if': Parser._if,
     'while': Parser._while,
     'return': Parser._return,
-    'break': Parser._leave,
-    'continue': Parser._leave,
-    'enter_critical': Parser._simple,
-    'exit_critical': Parser._simple,
-    'halt': Parser._simple,
-    'pause': Parser._simple,
-    'kill': Parser._simple,
-    'join': Parser._simple,
+    **dict.fromkeys(('global', 'local'), Parser._declaration),
+    **dict.fromkeys(('break', 'continue'), Parser._leave),
+    **dict.fromkeys(
+        ('enter_critical', 'exit_critical', 'halt', 'pause', 'kill', 'join'), Parser._simple
+    ),
 }
 
 

@@ -22,7 +22,7 @@ _COMPUTING = 400  # loops and calls of all threads a cycle
 _LEAST_COMPUTING = 20
 _MOST_THREADS = 32
 _LONGEST_COMPUTING = 1.0  # [s] that a thread may compute without spending time
-_NO_TIME = 1e-9  # [s]
+NO_TIME = 1e-9  # [s]
 
 
 class Halt(Exception):
@@ -130,15 +130,8 @@ class Scheduler:
 
     def rest(self) -> Wait:
         """Wait for the next cycle if this one is spent."""
-        if self.current.left < _NO_TIME:
+        if self.current.left < NO_TIME:
             yield
-
-    def sleep(self, duration: float) -> Wait:
-        """Spend a duration [s] of robot time."""
-        while duration > _NO_TIME:
-            duration -= self.take(duration)
-            if self.current.left < _NO_TIME:
-                yield
 
     # what generated code calls
 

@@ -124,16 +124,16 @@ class Sockets:
     # sending
 
     def socket_send_int(self, value: Value, socket_name: Value = _NAME) -> Steps:
-        return (yield from self._send(struct.pack('>i', integer(value)), socket_name))
+        return self._send(struct.pack('>i', integer(value)), socket_name)
 
     def socket_send_byte(self, value: Value, socket_name: Value = _NAME) -> Steps:
-        return (yield from self._send(bytes([integer(value, 0, 255)]), socket_name))
+        return self._send(bytes([integer(value, 0, 255)]), socket_name)
 
     def socket_send_string(self, str: Value, socket_name: Value = _NAME) -> Steps:
-        return (yield from self._send(to_str(str).encode(), socket_name))
+        return self._send(to_str(str).encode(), socket_name)
 
     def socket_send_line(self, str: Value, socket_name: Value = _NAME) -> Steps:
-        return (yield from self._send(to_str(str).encode() + b'\n', socket_name))
+        return self._send(to_str(str).encode() + b'\n', socket_name)
 
     def socket_set_var(self, name: Value, value: Value, socket_name: Value = _NAME) -> Wait:
         yield from self._send(f'SET {text(name)} {to_str(value)}\n'.encode(), socket_name)
@@ -155,10 +155,11 @@ class Sockets:
     # receiving
 
     def _read(
-        self, socket_name: Value, timeout: Value, find: Callable[[Connection], Value]
-    ) -> Steps:
+        self, socket_name: Value, timeout: Value, find: Callable[[Connection], Value],
+        failed: Value = '',
+    ) -> Steps:  # fmt: skip
         """
-        Return what `find` makes of the received bytes, or None.
+        Return what `find` makes of the received bytes, or `failed`.
 
         It is called until it returns something, the time [s] is over (0 or less: never), or the
         peer has closed.
@@ -170,23 +171,24 @@ class Sockets:
         while True:
             connection = self._open.get(name)
             if connection is None:
-                return None
+                return failed
             connection.poll()
-            if (found := find(connection)) is not None or connection.is_closed:
+            if (found := find(connection)) is not None:
                 return found
-            if longest > 0.0 and self._threads.now >= deadline - 1e-9:
-                return None
+            is_late = longest > 0.0 and self._threads.now >= deadline - 1e-9
+            if connection.is_closed or is_late:
+                return failed
             yield
 
     def socket_read_binary_integer(
         self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
     ) -> Steps:
-        return (yield from self._read_numbers(number, 'i', socket_name, timeout))
+        return self._read_numbers(number, 'i', socket_name, timeout)
 
     def socket_read_byte_list(
         self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
     ) -> Steps:
-        return (yield from self._read_numbers(number, 'B', socket_name, timeout))
+        return self._read_numbers(number, 'B', socket_name, timeout)
 
     def _read_numbers(self, number: Value, kind: str, name: Value, timeout: Value) -> Steps:
         count = integer(number, 0, _MOST_NUMBERS)
@@ -197,8 +199,7 @@ class Sockets:
                 return None
             return List((count, *layout.unpack(connection.take(layout.size))))
 
-        found = yield from self._read(name, timeout, find)
-        return List((0, *[-1] * count)) if found is None else found
+        return self._read(name, timeout, find, List((0, *[-1] * count)))
 
     def socket_read_ascii_float(
         self, number: Value, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
@@ -217,8 +218,7 @@ class Sockets:
                 return failed
             return List((count, *values)) if len(values) == count else failed
 
-        found = yield from self._read(socket_name, timeout, find)
-        return failed if found is None else found
+        return self._read(socket_name, timeout, find, failed)
 
     def socket_read_string(
         self, socket_name: Value = _NAME, prefix: Value = '', suffix: Value = '',
@@ -242,7 +242,7 @@ class Sockets:
             connection.take(end + (len(stop) if connection.buffer[end:].startswith(stop) else 0))
             return found.decode(errors='replace')
 
-        return (yield from self._read(socket_name, timeout, find)) or ''
+        return self._read(socket_name, timeout, find)
 
     def socket_read_line(
         self, socket_name: Value = _NAME, timeout: Value = _DEFAULT_WAIT
@@ -254,7 +254,7 @@ class Sockets:
             line = connection.take(end + 1 if end >= 0 else LONGEST_TEXT)
             return line.decode(errors='replace').rstrip('\r\n')
 
-        return (yield from self._read(socket_name, timeout, find)) or ''
+        return self._read(socket_name, timeout, find)
 
     def socket_get_var(self, name: Value, socket_name: Value = _NAME) -> Steps:
         wanted = text(name)

@@ -2,7 +2,7 @@
 """The built-ins for time, messages, the load, the tool, freedrive and the force sensor."""
 
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Wait
+from ur5_pick_place.sim.controller.script.scheduler import NO_TIME, Scheduler, Wait
 from ur5_pick_place.sim.controller.script.values import (
     ScriptFault,
     Value,
@@ -27,7 +27,10 @@ class System:
         yield
 
     def sleep(self, t: Value) -> Wait:
-        yield from self._threads.sleep(number(t))
+        duration = number(t)
+        while duration > NO_TIME:
+            duration -= self._threads.take(duration)
+            yield from self._threads.rest()
 
     def textmsg(self, s1: Value, s2: Value = '') -> None:
         self._robot.textmsg(to_str(s1) + to_str(s2))
@@ -87,9 +90,7 @@ class System:
     def end_freedrive_mode(self) -> None:
         self._robot.is_free = False
 
-    def teach_mode(self) -> None:
-        self.freedrive_mode()
-
+    teach_mode = freedrive_mode
     end_teach_mode = end_freedrive_mode
 
     def get_freedrive_status(self) -> int:

@@ -192,22 +192,18 @@ def to_str(value: Value) -> str:
     return str(value)
 
 
-def add(a: Value, b: Value) -> Value:
-    if type(a) is float is type(b):
-        return a + b
-    return _calculate(operator.add, a, b)
+def _arithmetic(function: Callable[[Value, Value], Value]) -> Callable[[Value, Value], Value]:
+    """Return an operator for numbers, or element by element; floats take the short way."""
+
+    def calculate(a: Value, b: Value) -> Value:
+        if type(a) is float is type(b):
+            return function(a, b)
+        return _calculate(function, a, b)
+
+    return calculate
 
 
-def subtract(a: Value, b: Value) -> Value:
-    if type(a) is float is type(b):
-        return a - b
-    return _calculate(operator.sub, a, b)
-
-
-def multiply(a: Value, b: Value) -> Value:
-    if type(a) is float is type(b):
-        return a * b
-    return _calculate(operator.mul, a, b)
+add, subtract, multiply = map(_arithmetic, (operator.add, operator.sub, operator.mul))
 
 
 def divide(a: Value, b: Value) -> Value:
