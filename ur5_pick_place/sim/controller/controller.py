@@ -78,7 +78,7 @@ class Controller(Registers):
     ) -> None:
         super().__init__()
         self.personality, self.allow_hosts = personality, allow_hosts
-        self.step_time, self.version = personality.step_time, personality.version
+        self.step_time = personality.step_time
         settings = settings or CellSettings(ur_type=personality.ur_type, gripper=gripper)
         self.world = World(settings, HOME)
         model = personality.model

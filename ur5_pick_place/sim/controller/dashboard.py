@@ -55,7 +55,7 @@ class DashboardServer:
             'load installation': self._load_installation,
             'load': self._load,
             'popup': self._popup,
-            'addtolog': self._add_to_log,
+            'addtolog': lambda s: 'Added log message' if s else 'No log message to add',
             'setuserrole': self._set_role,
             'set operational mode': self._set_mode,
             'generate flight report': lambda kind: 'Flight Report generated with id: 1',
@@ -101,6 +101,7 @@ class DashboardServer:
         name = c.loaded[0] if c.loaded else ''
         state = 'STOPPED' if c.program is None else c.robot.program.name
         runs = c.robot.program is Program.PLAYING
+        version = '.'.join(map(str, c.personality.version))
         return {
             'robotmode': f'Robotmode: {c.robot.mode.name}',
             'safetymode': f'Safetymode: {c.safety.name}',
@@ -111,9 +112,9 @@ class DashboardServer:
                 f'Loaded program: /programs/{name}' if name else 'No program loaded'
             ),
             'isprogramsaved': f'true {name}' if name else 'false <unnamed>',
-            'polyscopeversion': c.personality.software,
-            'version': '.'.join(map(str, c.version)),
-            'get robot model': c.personality.model_name,
+            'polyscopeversion': f'URSoftware {version} ({c.personality.date})',
+            'version': version,
+            'get robot model': c.personality.ur_type.upper().removesuffix('E'),
             'get serial number': f'20{c.personality.type_code:02d}300000',
             'is in remote control': str(c.is_remote).lower(),
             'getuserrole': self._role,
@@ -146,9 +147,6 @@ class DashboardServer:
     def _popup(self, text: str) -> str:
         self._controller.popup(text, '', 'message')
         return 'showing popup'
-
-    def _add_to_log(self, text: str) -> str:
-        return 'Added log message' if text else 'No log message to add'
 
     def _set_role(self, role: str) -> str:
         if role not in ROLES:

@@ -12,6 +12,7 @@ import selectors
 import socket
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from ur5_pick_place.errors import InvalidInput
@@ -114,6 +115,11 @@ class Client:
         self.unsent_bytes, self.ended = 0, True
 
 
+def _ignore(client: Client) -> None:
+    pass
+
+
+@dataclass(eq=False)
 class Port:
     """
     A listening port.
@@ -123,17 +129,12 @@ class Port:
 
     """
 
-    def __init__(
-        self,
-        number: int,
-        received: Callable[[Client], None],
-        greet: Callable[[Client], None] = lambda client: None,
-        forget: Callable[[Client], None] = lambda client: None,
-        most: int = 1 << 16,
-    ) -> None:
-        self.number, self.received, self.greet, self.forget = number, received, greet, forget
-        self.most = most
-        self.clients: list[Client] = []
+    number: int
+    received: Callable[[Client], None]
+    greet: Callable[[Client], None] = _ignore
+    forget: Callable[[Client], None] = _ignore
+    most: int = 1 << 16
+    clients: list[Client] = field(default_factory=list)
 
 
 class Network:
@@ -154,7 +155,8 @@ class Network:
                 listener = socket.create_server((host, port.number), backlog=128)
             except (OSError, OverflowError) as error:
                 self.close()
-                raise InvalidInput(f'port {port.number} of {host}: {_reason(error)}') from error
+                reason = getattr(error, 'strerror', None) or error
+                raise InvalidInput(f'port {port.number} of {host}: {reason}') from error
             listener.setblocking(False)
             self._listeners.append(listener)
             self._selector.register(listener, selectors.EVENT_READ, port)
@@ -233,7 +235,3 @@ class Network:
         for listener in self._listeners:
             listener.close()
         self._selector.close()
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -34,16 +34,6 @@ class Personality:
     def is_cb3(self) -> bool:
         return self.series == CB3
 
-    @property
-    def model_name(self) -> str:
-        """As the dashboard names it; the same for both series."""
-        return self.ur_type.upper().removesuffix('E')
-
-    @property
-    def software(self) -> str:
-        """As the dashboard names it."""
-        return f'URSoftware {".".join(map(str, self.version))} ({self.date})'
-
 
 def personality(ur_type: str, series: str | None = None) -> Personality:
     """

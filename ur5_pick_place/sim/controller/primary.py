@@ -72,7 +72,7 @@ class PrimaryServer:
     def _greet(self, client: Client) -> None:
         c = self._controller
         self._begin(client)
-        client.send(messages.version_message(c.time, c.version, c.personality.date))
+        client.send(messages.version_message(c.time, c.personality.version, c.personality.date))
 
     def _received(self, client: Client) -> None:
         """Execute what a client has sent; under local control it is told that it may not."""

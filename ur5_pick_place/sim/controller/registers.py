@@ -3,9 +3,8 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
-
-Inputs = dict[str, Any]
 
 
 class Registers:
@@ -53,19 +52,15 @@ def bits_of(levels: list[bool]) -> int:
     return sum(level << n for n, level in enumerate(levels))
 
 
-def _set_bits(levels: list[bool], first: int) -> Callable[[int], None]:
-    def write(value: int) -> None:
-        levels[first : first + 32] = [bool(value >> n & 1) for n in range(32)]
-
-    return write
+def _set_bits(levels: list[bool], first: int, value: int) -> None:
+    levels[first : first + 32] = [bool(value >> n & 1) for n in range(32)]
 
 
 def register_writer(registers: Registers, name: str) -> Callable[[Any], None] | None:
     """Return what writes an input register of that name; None if there is none."""
-    if name == 'input_bit_registers0_to_31':
-        return _set_bits(registers.input_bits, 0)
-    if name == 'input_bit_registers32_to_63':
-        return _set_bits(registers.input_bits, 32)
+    first = {'input_bit_registers0_to_31': 0, 'input_bit_registers32_to_63': 32}.get(name)
+    if first is not None:
+        return partial(_set_bits, registers.input_bits, first)
     kinds: dict[str, list[Any]] = {
         'input_int_register_': registers.input_ints,
         'input_double_register_': registers.input_floats,
@@ -73,6 +68,5 @@ def register_writer(registers: Registers, name: str) -> Callable[[Any], None] | 
     }
     for prefix, values in kinds.items():
         if name.startswith(prefix):
-            n = int(name.removeprefix(prefix))
-            return lambda value: values.__setitem__(n, value)
+            return partial(values.__setitem__, int(name.removeprefix(prefix)))
     return None

@@ -114,7 +114,7 @@ class RtdeServer:
         return bytes([wanted in (1, 2)])
 
     def _controller_version(self, client: Client, session: _Session, payload: bytes) -> bytes:
-        return struct.pack('>IIII', *self._controller.version)
+        return struct.pack('>IIII', *self._controller.personality.version)
 
     def _set_up_outputs(self, client: Client, session: _Session, payload: bytes) -> bytes:
         fastest = round(1.0 / self._controller.step_time)

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs and text commands that arrive on the primary, secondary and real-time ports."""
+"""Programs, text commands and, on port 30020 of the e-Series, interpreted statements."""
 
 import re
+from itertools import islice
 
 from ur5_pick_place.sim.controller.controller import Controller
+from ur5_pick_place.sim.controller.network import Port
 
+INTERPRETER = 30020
+_LINES = 4  # of a client that are compiled a cycle
 MOST_TEXT = 1 << 21
 """Bytes that a program may have."""
 
@@ -65,3 +69,21 @@ def execute(controller: Controller, text: str) -> None:
         command()
     else:
         controller.run(text if text.endswith('\n') else text + '\n')
+
+
+class InterpreterPort:
+    """Serves the interpreter for a controller; `offset` is added to the number of the port."""
+
+    def __init__(self, controller: Controller, offset: int = 0) -> None:
+        self._controller = controller
+        self.port = Port(INTERPRETER + offset, lambda client: None)  # lines wait for `serve`
+
+    def serve(self) -> None:
+        """Take some lines of every client, and answer each."""
+        for client in self.port.clients:
+            for line in islice(client.lines(), _LINES):
+                program = self._controller.program
+                answer = 'discard: no program runs: ' + line
+                if program is not None:
+                    answer = program.interpreter.receive(line)
+                client.send(f'{answer}\n'.encode())

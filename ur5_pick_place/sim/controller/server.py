@@ -10,11 +10,11 @@ from time import perf_counter
 from ur5_pick_place.sim.controller.cell_port import CellPort
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.dashboard import DashboardServer
-from ur5_pick_place.sim.controller.interpreter_port import InterpreterPort
 from ur5_pick_place.sim.controller.network import Network, Port
 from ur5_pick_place.sim.controller.primary import PrimaryServer
 from ur5_pick_place.sim.controller.rtde import RtdeServer
 from ur5_pick_place.sim.controller.sample import Sample
+from ur5_pick_place.sim.controller.script_port import InterpreterPort
 
 _SWITCH_INTERVAL = 0.0005  # [s] after which the compiler's thread gives way to the cycle
 _LATE = 0.02  # [s] behind its time at which a cycle counts as late

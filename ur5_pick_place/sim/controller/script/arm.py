@@ -22,6 +22,7 @@ class Arm:
     The setpoint: `q` (6,) [rad] and `qd` (6,) [rad/s of robot time], as last computed.
 
     Laws may be followed for parts of a cycle; the setpoint at its end is commanded once.
+    `tails`: moves whose rest, from a time [s], runs beside the next.
     `waypoint` (6,) [rad]: the end of the last move. `compliance`: of force mode, the speeds
     (6,) [rad/s] that the commanded joints (6,) get beside those of the laws.
 
@@ -33,7 +34,7 @@ class Arm:
         self._mover: Thread | None = None
         self._moved = 0.0
         self._is_moving = self._keeps_speed = False
-        self._tails: list[tuple[Move, float]] = []  # what rests of moves, and from when [s]
+        self.tails: list[tuple[Move, float]] = []
         self._offset = np.zeros(6)
         self.compliance: Callable[[Array], Array] | None = None
         self.q = self.waypoint = robot.target_q.copy()
@@ -53,7 +54,7 @@ class Arm:
         dt = self._robot.step_time * self._robot.time_scale
         if dt - self._moved > 1e-9:
             self._idle(dt - self._moved)
-        self._is_moving = bool(self._tails) or bool(self.qd.any())
+        self._is_moving = bool(self.tails) or bool(self.qd.any())
         speed = self.qd
         if self.compliance is not None:
             extra = self.compliance(self.q + self._offset)
@@ -61,12 +62,12 @@ class Arm:
         self._robot.command(self.q + self._offset, speed * self._robot.time_scale)
 
     def _idle(self, dt: float) -> None:
-        if self._tails:
+        if self.tails:
             try:
                 self.place(self.base, np.zeros(6), dt)
                 return
             except ScriptFault:
-                self.drop_tails()
+                self.tails = []
         self.ramp(self.qd if self._keeps_speed else np.zeros(6), IDLE_BRAKE, dt)
 
     def claim(self, dt: float, keeps_speed: bool) -> None:
@@ -80,27 +81,20 @@ class Arm:
     @property
     def base(self) -> Array:
         """Where the next move starts: the end of a move that is being blended, or here."""
-        return self._tails[-1][0].end if self._tails else self.q
+        return self.tails[-1][0].end if self.tails else self.q
 
     @property
     def is_adrift(self) -> bool:
         """Whether the arm moves otherwise than in the rest of a move."""
-        return not self._tails and bool(self.qd.any())
-
-    def add_tail(self, move: Move, t: float) -> None:
-        """Let the rest of a move, from time `t` [s], run beside the next."""
-        self._tails.append((move, t))
-
-    def drop_tails(self) -> None:
-        self._tails = []
+        return not self.tails and bool(self.qd.any())
 
     def place(self, q: Array, qd: Array, dt: float) -> None:
         """Set joints (6,) [rad] and speeds (6,) [rad/s], and add what rests of earlier moves."""
-        tails = [(move, t + dt) for move, t in self._tails]
+        tails = [(move, t + dt) for move, t in self.tails]
         for move, t in tails:
             rest, speed = move.at(t)
             q, qd = q + rest - move.end, qd + speed
-        self._tails = [(move, t) for move, t in tails if t < move.duration]
+        self.tails = [(move, t) for move, t in tails if t < move.duration]
         self.q, self.qd = q, qd
 
     def limited(self, qd: Array) -> Array:

@@ -44,7 +44,6 @@ class Expressions:
 
     def __init__(self, text: str, builtins: BuiltIns) -> None:
         self._builtins = builtins
-        self._signatures: dict[str, inspect.Signature] = {}
         self._scope = Scope(0, 'main', 0, None, {})
         self._read(text)
 
@@ -253,10 +252,8 @@ class Expressions:
             self._calls.append((call, self._scope, name, at))
             return call if is_run else ast.YieldFrom(call, **here)
         built_in = self._builtins[name]
-        if name not in self._signatures:
-            self._signatures[name] = inspect.signature(built_in)
         try:
-            self._signatures[name].bind(*args, **keywords)
+            inspect.signature(built_in).bind(*args, **keywords)
         except TypeError as error:
             self._fail(f'compile_error_arguments:{name}: {error}', at)
         takes_time = built_in.__annotations__.get('return') in (Steps, Wait)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The built-ins for inputs, outputs, registers and flags."""
 
+from collections.abc import Callable, Sequence
+
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.values import (
     BuiltIns,
@@ -81,7 +83,17 @@ def _analog(robot: Robot) -> BuiltIns:
     }
 
 
+def _reader(values: Sequence[Value]) -> Callable[[Value], Value]:
+    return lambda address: values[integer(address, 0, len(values) - 1)]
+
+
 def _registers(robot: Robot) -> BuiltIns:
+    reads = {
+        f'read_{way}_{word}_register': _reader(getattr(robot, f'{way}_{values}'))
+        for way in ('input', 'output')
+        for word, values in (('integer', 'ints'), ('float', 'floats'), ('boolean', 'bits'))
+    }
+
     def write_int(address: Value, value: Value) -> None:
         whole = max(-_INT_MAX - 1, min(_INT_MAX, round(number(value))))
         robot.output_ints[integer(address, 0, 47)] = whole
@@ -96,14 +108,7 @@ def _registers(robot: Robot) -> BuiltIns:
         robot.flags[integer(n, 0, 31)] = boolean(b)
 
     return {
-        'read_input_integer_register': lambda address: robot.input_ints[integer(address, 0, 47)],
-        'read_input_float_register': lambda address: robot.input_floats[integer(address, 0, 47)],
-        'read_input_boolean_register': lambda address: robot.input_bits[integer(address, 0, 127)],
-        'read_output_integer_register': lambda address: robot.output_ints[integer(address, 0, 47)],
-        'read_output_float_register': lambda address: robot.output_floats[integer(address, 0, 47)],
-        'read_output_boolean_register': (
-            lambda address: robot.output_bits[integer(address, 0, 127)]
-        ),
+        **reads,
         'write_output_integer_register': write_int,
         'write_output_float_register': write_float,
         'write_output_boolean_register': write_bit,

@@ -47,21 +47,21 @@ class Motion:
         target = vector(q)
         lookahead = min(max(number(lookahead_time), _LOOKAHEAD[0]), _LOOKAHEAD[1])
         stiffness = min(max(number(gain), _GAIN[0]), _GAIN[1])
-        self._arm.drop_tails()
+        self._arm.tails = []
         return self._follow(
             lambda dt: self._arm.servo(target, lookahead, stiffness, dt), _positive(t, 't')
         )
 
     def speedj(self, qd: Value, a: Value = 1.4, t: Value = None) -> Wait:
         target, rate = self._arm.limited(vector(qd)), _positive(a, 'a')
-        self._arm.drop_tails()
+        self._arm.tails = []
         needed = float(np.abs(target - self._arm.qd).max()) / rate
         duration = max(needed, self._robot.step_time) if t is None else number(t)
         return self._follow(lambda dt: self._arm.ramp(target, rate, dt), duration, True)
 
     def stopj(self, a: Value) -> Wait:
         rate = _positive(a, 'a')
-        self._arm.drop_tails()
+        self._arm.tails = []
         duration = float(np.abs(self._arm.qd).max()) / rate
         yield from self._follow(lambda dt: self._arm.ramp(np.zeros(6), rate, dt), duration)
         self._arm.qd = np.zeros(6)
@@ -70,14 +70,14 @@ class Motion:
 
     def speedl(self, xd: Value, a: Value = 1.2, t: Value = None, aRot: Value = None) -> Wait:
         target, rates = vector(xd), self._rates(a, aRot)
-        self._arm.drop_tails()
+        self._arm.tails = []
         needed = self._change(target, rates)
         duration = max(needed, self._robot.step_time) if t is None else number(t)
         return self._follow(lambda dt: self._tool_ramp(target, rates, dt), duration, True)
 
     def stopl(self, a: Value, aRot: Value = None) -> Wait:
         rest, rates = np.zeros(6), self._rates(a, aRot)
-        self._arm.drop_tails()
+        self._arm.tails = []
         while (duration := self._change(rest, rates)) > 1e-9:
             yield from self._follow(lambda dt: self._tool_ramp(rest, rates, dt), duration)
         self._arm.qd = rest
@@ -86,7 +86,7 @@ class Motion:
         """Approach a pose for one cycle, with at most `v` [m/s], so that it can stop there."""
         T = self._tool_goal(pose)
         speed, rates = _positive(v, 'v'), self._rates(a, None)
-        self._arm.drop_tails()
+        self._arm.tails = []
         here = self._robot.forward(self._arm.q) @ self._robot.tcp
         path, length = line(here, T)
         reach = min(speed, math.sqrt(2.0 * rates[0] * length))
@@ -166,7 +166,7 @@ class Motion:
             except OutOfReach as error:  # a person may move the arm and let it go on
                 self._robot.error(_SINGULARITY, 0, 2, str(error))
                 self._robot.protective_stop()
-                self._arm.drop_tails()
+                self._arm.tails = []
                 yield
 
     def _halt_before(self, rate: float) -> Wait:
@@ -189,7 +189,7 @@ class Motion:
 
         yield from self._follow(law, max(end, self._robot.step_time))
         if end < move.duration:
-            arm.add_tail(move, done)
+            arm.tails.append((move, done))
 
     def _blend_time(self, move: Move, radius: float) -> float:
         """Return when the TCP comes within `radius` of the end, at the earliest half-way."""
