@@ -22,8 +22,6 @@ _PINS = 16  # of the control box
 
 
 class CellPort:
-    """Serves the port for a controller; `offset` is added to its number."""
-
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
         self.port = Port(PORT + offset, self._received, most=_MOST_LINE)

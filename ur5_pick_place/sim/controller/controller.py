@@ -10,36 +10,30 @@ interface is to send.
 import math
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 import numpy as np
 
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import HOME, forward, jacobian, solutions_near
+from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
 from ur5_pick_place.sim.controller import messages
 from ur5_pick_place.sim.controller.compiler import Compiler
 from ur5_pick_place.sim.controller.personality import Personality
-from ur5_pick_place.sim.controller.registers import Registers
 from ur5_pick_place.sim.controller.script.program import Program, ScriptError
+from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.physics.hand import Cup
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import (
-    MAX_SETPOINT_SPEED,
     ContactSettings,
     ContactWatch,
-    Robot,
     RobotMode,
     SafetyMode,
-    motor_currents,
 )
 from ur5_pick_place.sim.robot import Program as ProgramState
 
 STOPPING, STOPPED, PLAYING, PAUSING, PAUSED, RESUMING = range(6)
 """States of the run time, as RTDE has them."""
 
-_BOOT_CLOCK = 60.0  # [s] at the start: clients distrust a younger clock
 _RAMP_TIME = 0.2  # [s] to pause or resume
 _BRAKING = 8.0  # [rad/s2] of the joint that brakes hardest, without a program
 _RETURN_SPEED = 0.3  # [rad/s] back to where a stopped program goes on
@@ -47,21 +41,11 @@ _UNLOCK_TIME = 0.1  # [s] that the controller takes
 _REDUCED = 0.5  # of the speed, in reduced mode
 _TOOL_VOLTAGE = 24  # [V] of the installation
 _MOST_WAITING = 8  # programs to compile
-_DIGITS = 7  # of what encoders tell apart [rad]: an arm at rest reports the same joints
-_GRAVITY = 9.82  # [m/s2]
-_TEMPERATURE = 28.0  # [deg C] of joints, which is not simulated
 
 
-@dataclass
-class _Watchdog:
-    period: float  # [s]
-    action: str
-    seen: float  # [s]
-
-
-class Controller(Registers):
+class Controller(Robot):
     """
-    One robot with its cell, as ports know it, and programs as `script.robot.Robot`.
+    One robot with its cell, its programs and its power.
 
     `gripper`: digital or vacuum. `is_cold`: as after the power switch, not ready to move.
     `allow_hosts`: whether programs may open sockets to other hosts.
@@ -76,46 +60,26 @@ class Controller(Registers):
         allow_hosts: bool = False,
         settings: CellSettings | None = None,
     ) -> None:
-        super().__init__()
-        self.personality, self.allow_hosts = personality, allow_hosts
-        self.step_time = personality.step_time
         settings = settings or CellSettings(ur_type=personality.ur_type, gripper=gripper)
-        self.world = World(settings, HOME)
-        model = personality.model
-        self.q_min, self.q_max, self.qd_max = model.q_min, model.q_max, model.qd_max
-        self.robot = Robot()
+        super().__init__(personality, World(settings, HOME))
+        self.allow_hosts = allow_hosts
         self.robot.program = ProgramState.STOPPED
         self.is_remote = not is_cold or personality.is_cb3
         self.is_reduced = False
-        self.outbox: deque[bytes] = deque(maxlen=200)
-        self.cycles = 0
-        self.tcp, self.payload = np.eye(4), 0.0
-        self.payload_cog, self.payload_inertia = np.zeros(3), np.zeros(6)
-        self.gravity = np.array([0.0, 0.0, _GRAVITY])
-        self.temperature = np.full(6, _TEMPERATURE)
-        self.popup_open, self.popup_text = False, ''
         self.loaded: tuple[str, str] | None = None  # name and text of what `play` starts
         self.program: Program | None = None
-        self.target_q, self.target_qd = self.world.q, np.zeros(6)
         self.target_qdd = np.zeros(6)
-        self.time_scale = 1.0
-        self._pausing = self.is_free = False
-        self._commanded: tuple[Array, Array] | None = None
+        self._pausing = False
         self._path_q: Array | None = None  # where a program goes on that a stop left behind
         self._waiting: deque[Future[Program]] = deque()
         self._compiler, self._is_flooded = Compiler(), False
-        self._watchdogs: dict[str, _Watchdog] = {}
         self._contact = ContactWatch(ContactSettings(), self.step_time)
-        self._history: deque[Array] = deque(maxlen=round(5.0 / self.step_time))
-        self._wrench_zero, self.has_external_wrench = np.zeros(6), False
-        self.external_force_torque = np.zeros(6)
         self._safety = self.safety
         self._unlock_due = math.inf
         if is_cold:
             self.robot.power_off()
         else:
             self.robot.tool_voltage = _TOOL_VOLTAGE
-        self._read()
 
     # --- state -----------------------------------------------------------------------------
 
@@ -143,96 +107,9 @@ class Controller(Registers):
             return 0.0
         return self.time_scale if self.program is not None else self._wanted_scale
 
-    @property
-    def tool_voltage(self) -> int:
-        """0, 12 or 24 [V]."""
-        return self.robot.tool_voltage
-
-    @tool_voltage.setter
-    def tool_voltage(self, voltage: int) -> None:
-        self.robot.tool_voltage = int(voltage)
-
-    def _measure_wrench(self) -> Array:
-        """Return the wrench of the surroundings on the TCP (6,) [N, N m], in the base's axes."""
-        if self.has_external_wrench:
-            return self.external_force_torque
-        torque = self.world.contact_torque
-        if not torque.any():
-            return np.zeros(6)
-        J = self.jacobian(self.q)
-        # damped, so that the wrench stays bounded near a singularity
-        w = np.linalg.solve(J @ J.T + 1e-4 * np.eye(6), J @ torque)
-        w[3:] -= np.cross(self.forward(self.q)[:3, :3] @ self.tcp[:3, 3], w[:3])
-        return np.asarray(w, dtype=float)
-
-    def forward(self, q: Array) -> Array:
-        """Return the pose (4, 4) of the flange."""
-        return forward(self.personality.model, q)
-
-    def inverse(self, T_base_flange: Array, q_near: Array) -> Array | None:
-        """Return the joints (6,) nearest to `q_near` that reach the pose, or None."""
-        try:
-            found = solutions_near(self.personality.model, T_base_flange, q_near)
-        except InvalidInput:
-            return None
-        return found[0].q if found else None
-
-    def jacobian(self, q: Array) -> Array:
-        """Return the Jacobian (6, 6) of the flange, linear part first, in the base's axes."""
-        return jacobian(self.personality.model, q, 'base')
-
-    def history(self, steps: int) -> Array:
-        """Return the joints (6,) measured `steps` cycles ago, or the oldest that are kept."""
-        last = len(self._history) - 1
-        return self._history[max(last - max(steps, 0), 0)]
-
-    # --- commands of a program ------------------------------------------------------------
-
-    def command(self, q: Array, qd: Array) -> None:
-        """Take this cycle's setpoint (6,) [rad], [rad/s]; an impossible one stops the arm."""
-        q = np.asarray(q, dtype=float)
-        step = np.abs(q - self.target_q).max()
-        is_within = bool(((q >= self.q_min) & (q <= self.q_max)).all())
-        if is_within and step <= MAX_SETPOINT_SPEED * self.step_time:  # never so for NaN
-            self._commanded = q.copy(), np.array(qd, dtype=float)
-        elif self.robot.safe:
-            what = 'faster than a joint can turn' if is_within else 'beyond a joint limit'
-            self.protective_stop(f'the program asks for a setpoint {what}')
-
-    def zero_wrench(self) -> None:
-        self._wrench_zero = self._measure_wrench()
-        self.wrench = np.zeros(6)
-
-    def watchdog(self, name: str, min_frequency: float, action: str) -> None:
-        """Do `action` (pause, stop, ignore) if an RTDE input comes too seldom [Hz]."""
-        if min_frequency > 0.0:
-            self._watchdogs[name] = _Watchdog(1.0 / min_frequency, action.lower(), self.time)
-
-    def textmsg(self, text: str) -> None:
-        self.outbox.append(messages.text_message(self.time, text))
-
-    def popup(self, text: str, title: str, kind: str) -> None:
-        """Show a popup; `kind`: message, warning or error."""
-        self.popup_open, self.popup_text = True, text
-        self.outbox.append(messages.popup_message(self.time, title, text, kind))
-
     def close_popup(self) -> bool:
-        """Close the popup, as a person does."""
         self.popup_open, self.popup_text = False, ''
         return True
-
-    def exception(self, line: int, column: int, text: str) -> None:
-        self.outbox.append(messages.exception_message(self.time, line, column, text))
-
-    def error(self, code: int, argument: int, level: int, text: str) -> None:
-        """Report an error code; level 1 info, 2 warning, 3 violation, 4 fault."""
-        self.outbox.append(messages.error_message(self.time, code, argument, level, text))
-
-    def protective_stop(self, why: str = '') -> None:
-        """Stop the arm and pause the program."""
-        if SafetyMode.PROTECTIVE_STOP not in self.robot.stops:
-            self.error(209, 0, messages.WARNING, why)
-        self.robot.protective_stop()
 
     # --- programs -------------------------------------------------------------------------
 
@@ -300,7 +177,6 @@ class Controller(Registers):
         self.outbox.append(messages.key_message(self.time, f'PROGRAM_XXX_{what}', name))
 
     def pause(self) -> bool:
-        """Slow the program down to a pause; refused without a running program."""
         if self.program is None or self.robot.program is not ProgramState.PLAYING:
             return self.program is not None
         self._pausing = True
@@ -334,7 +210,6 @@ class Controller(Registers):
         return self.robot.release_brakes()
 
     def power_off(self) -> bool:
-        """Switch the arm off; its program ends."""
         self.stop()
         return self.robot.power_off()
 
@@ -350,7 +225,6 @@ class Controller(Registers):
         return True
 
     def press_emergency_stop(self) -> None:
-        """Press the button: the arm stops, loses power, and its program ends."""
         self.robot.press_emergency_stop()
         self.stop()
 
@@ -427,15 +301,6 @@ class Controller(Registers):
         else:
             self.world.step(self.target_q)
 
-    def _read(self) -> None:
-        self.time = _BOOT_CLOCK + self.cycles * self.step_time
-        self.q = np.round(self.world.q, _DIGITS) + 0.0  # no negative zero
-        self.qd = np.round(self.world.qd, _DIGITS) + 0.0
-        self.torque = self.world.effort
-        self.current = motor_currents(self.torque)
-        self.wrench = self._measure_wrench() - self._wrench_zero
-        self._history.append(self.q)
-
     def _watch_contact(self) -> None:
         if self.robot.mode is not RobotMode.RUNNING or not self.robot.safe or self.is_free:
             self._contact.reset()
@@ -453,10 +318,6 @@ class Controller(Registers):
                 self.stop()
             elif watchdog.action == 'pause' and self.robot.program is ProgramState.PLAYING:
                 self.pause()
-
-    def input_written(self, name: str) -> None:
-        if name in self._watchdogs:
-            self._watchdogs[name].seen = self.time
 
     def _wire_gripper(self) -> None:
         """Connect tool outputs, gripper and part-present input while the tool has power."""

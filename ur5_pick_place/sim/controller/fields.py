@@ -190,8 +190,6 @@ def input_type(name: str) -> str | None:
 
 
 class Recipe:
-    """Fields in their order, packed in one go; `kinds` are types of RTDE."""
-
     def __init__(self, kinds: list[str]) -> None:
         self._struct = struct.Struct('>' + ''.join(_FORMATS[kind] for kind in kinds))
         self._counts = [
@@ -200,7 +198,6 @@ class Recipe:
         self.size = self._struct.size
 
     def pack(self, outputs: list[Output], sample: Sample) -> bytes:
-        """Return the values of a cycle, big-endian."""
         values: list[Any] = []
         for output, count in zip(outputs, self._counts, strict=True):
             value = output.value(sample)
@@ -221,8 +218,6 @@ class Recipe:
 
 
 class InputRecipe(Recipe):
-    """The fields of an input package, in their order, and what they do to a controller."""
-
     def __init__(self, c: Controller, names: list[str], kinds: list[str]) -> None:
         super().__init__(kinds)
         self._controller, self._names = c, names

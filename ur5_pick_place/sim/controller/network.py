@@ -61,7 +61,6 @@ class Client:
             self._drop_oldest()
 
     def flush(self) -> None:
-        """Send what the system takes now."""
         try:
             while self._unsent:
                 packet, _ = self._unsent[0]
@@ -188,7 +187,6 @@ class Network:
             self._remove(client)
 
     def flush(self) -> bool:
-        """Send what clients did not take before; return whether some are behind still."""
         behind = [client for client in self._clients if client.is_behind]
         for client in behind:
             client.flush()

@@ -29,8 +29,6 @@ _TOOL_SPEED, _TOOL_ACCELERATION = 0.25, 1.2  # [m/s], [m/s2], what movel takes
 
 
 class PrimaryServer:
-    """Serves the interfaces for a controller; `offset` is added to the ports' numbers."""
-
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
         self._safety = controller.safety
@@ -43,7 +41,6 @@ class PrimaryServer:
         self.ports = [*self._primary, *self._secondary, *self._real_time]
 
     def _pair(self, number: int, greet: Callable[[Client], None]) -> list[Port]:
-        """Return a port that takes programs, and the one that only sends the same."""
         return [
             Port(number, self._received, greet, self._forget, MOST_TEXT),
             Port(number + _READ_ONLY, _swallow, greet, self._forget),
@@ -174,7 +171,6 @@ def _configuration(c: Controller) -> bytes:
 
 
 def real_time_packet(s: Sample) -> bytes:
-    """Return the packet: its size, then numbers in a fixed order."""
     c = s.c
     zeros = [0.0] * 6
     volts = JOINT_VOLTAGE if s.is_powered else 0.0

@@ -31,7 +31,6 @@ class Registers:
         self.digital_inputs = self.digital_inputs & ~(1 << pin) | int(level) << pin
 
     def set_outputs(self, mask: int, values: int) -> None:
-        """Set the digital outputs of a mask."""
         self.digital_outputs = self.digital_outputs & ~mask | values & mask
 
     def set_analog_outputs(self, mask: int, types: int, values: list[float]) -> None:
@@ -48,7 +47,6 @@ class Registers:
 
 
 def bits_of(levels: list[bool]) -> int:
-    """Return up to 32 levels as the bits of a number."""
     return sum(level << n for n, level in enumerate(levels))
 
 

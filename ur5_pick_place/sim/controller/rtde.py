@@ -24,8 +24,6 @@ _WARNING = 2
 
 
 class _Session:
-    """One connection."""
-
     def __init__(self) -> None:
         self.version = 1
         self.outputs: list[Output] = []
@@ -38,8 +36,6 @@ class _Session:
 
 
 class RtdeServer:
-    """Serves RTDE for a controller; `offset` is added to the number of the port."""
-
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
         self._sessions: dict[Client, _Session] = {}
@@ -165,7 +161,6 @@ class RtdeServer:
 
 
 def _names(payload: bytes) -> list[str]:
-    """Return the names of a list; the last may be followed by a comma."""
     names = payload.decode('latin-1').split(',')
     return names[:-1] if names[-1] == '' else names
 

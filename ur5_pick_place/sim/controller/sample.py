@@ -63,7 +63,6 @@ class Sample:
 
     @cached_property
     def elbow(self) -> Array:
-        """Position of the elbow (3,) [m]."""
         frames = link_frames(self.c.personality.model, self.c.q)
         return np.asarray(frames[2, :3, 3])
 

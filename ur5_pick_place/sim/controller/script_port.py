@@ -54,7 +54,6 @@ class ProgramReader:
 
 
 def execute(controller: Controller, text: str) -> None:
-    """Do a text command, or run a program."""
     command = {
         'power on': controller.power_on,
         'power off': controller.power_off,
@@ -72,8 +71,6 @@ def execute(controller: Controller, text: str) -> None:
 
 
 class InterpreterPort:
-    """Serves the interpreter for a controller; `offset` is added to the number of the port."""
-
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
         self.port = Port(INTERPRETER + offset, lambda client: None)  # lines wait for `serve`

@@ -29,8 +29,9 @@ class Server:
     """
     A controller behind its ports.
 
-    `rtf`: how fast the robot's clock runs. `is_lockstep`: the clock waits for clients that have
-    not read a packet of a stream yet; nothing is dropped for a client that reads within a second.
+    `offset` is added to the ports' numbers. `rtf`: how fast the robot's clock runs.
+    `is_lockstep`: the clock waits for clients that have not read a packet of a stream yet;
+    nothing is dropped for a client that reads within a second.
     `programs`: folder of what the dashboard loads.
     Raises `InvalidInput`: a port is taken.
 

@@ -85,7 +85,6 @@ class Arm:
 
     @property
     def is_adrift(self) -> bool:
-        """Whether the arm moves otherwise than in the rest of a move."""
         return not self.tails and bool(self.qd.any())
 
     def place(self, q: Array, qd: Array, dt: float) -> None:

@@ -67,7 +67,6 @@ class Expressions:
         return word
 
     def _accept(self, *texts: str) -> str:
-        """Take the next word if it is one of these, and return it, or ''."""
         word = self._list[self._at]
         if word.text in texts and word.kind in ('name', 'sign'):
             self._at += 1
@@ -181,7 +180,6 @@ class Expressions:
         return call
 
     def _items(self, end: str) -> list[ast.expr]:
-        """Return expressions up to `end`, which is taken."""
         items: list[ast.expr] = []
         while not self._accept(end):
             if items:
@@ -226,7 +224,6 @@ class Expressions:
         return self._helper('make_pose', *items, at=at)
 
     def _call(self, name: str, at: int, is_run: bool = False) -> ast.expr:
-        """Return a call whose opening bracket has been read."""
         args: list[ast.expr] = []
         keywords: dict[str, ast.expr] = {}
         while not self._accept(')'):

@@ -66,7 +66,7 @@ class Force:
         self._gain = min(max(number(scaling), 0.0), 2.0)
 
     def tool_contact(self, direction: Value = None) -> int:
-        """Return how many cycles ago a contact against the direction began; 0 if there is none."""
+        """Return 1 in contact against the direction, otherwise 0."""
         force = self._robot.wrench[:3]
         first = direction[:3] if isinstance(direction, List) else direction
         way = np.zeros(3) if direction is None else vector(first, 3)

@@ -86,5 +86,4 @@ class Interpreter:
         self._is_ending = True
 
     def _clear(self) -> None:
-        """Forget what has been executed."""
         self._cleared = self._executed

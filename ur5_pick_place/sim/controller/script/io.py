@@ -18,7 +18,6 @@ _GROUPS = {'': (0, 18), 'standard_': (0, 8), 'configurable_': (8, 8), 'tool_': (
 
 
 def boolean(value: Value) -> bool:
-    """Return a boolean, or 0 or 1 as one, or raise."""
     if type(value) is not bool and value not in (0, 1):
         raise ScriptFault(f'{value}: must be True or False')
     return bool(value)

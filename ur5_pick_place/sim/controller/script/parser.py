@@ -129,7 +129,6 @@ class Parser(Expressions):
         return ast.If(self._helper('spend'), [suspend], [], **self._here())
 
     def _resolve(self, scopes: list[Scope]) -> None:
-        """Find what every name means."""
         for scope in scopes:
             for node, name, at in scope.uses:
                 owner = scope.owner(name)

@@ -99,7 +99,6 @@ class Program:
             self.kill()
 
     def kill(self) -> None:
-        """End the program: its threads, its sockets."""
         self.is_over = True
         self._threads.close()
         self._opened.close()

@@ -54,7 +54,6 @@ class Scope:
         return f'f{self.number}_{self.name}'
 
     def identifier(self, name: str) -> str:
-        """Return the name in generated code of a variable of this scope."""
         return f'v{self.number}_{name}'
 
     def find_function(self, name: str) -> 'Scope | None':
@@ -63,7 +62,6 @@ class Scope:
         return self.parent.find_function(name)
 
     def owner(self, name: str) -> 'Scope | None':
-        """Return the scope that holds the variable, or None."""
         if name in self.own:
             return self
         if name in self.shared:

@@ -45,7 +45,6 @@ class Connection:
         self.is_closed = False
 
     def poll(self) -> None:
-        """Receive what is there, up to a bound."""
         if self.is_closed or len(self.buffer) >= _MOST_BUFFERED:
             return
         try:
@@ -63,8 +62,6 @@ class Connection:
 
 
 class Connections(dict[str, Connection]):
-    """The open sockets of a program, by name."""
-
     def drop(self, name: str) -> None:
         if (connection := self.pop(name, None)) is not None:
             connection.link.close()

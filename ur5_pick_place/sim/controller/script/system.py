@@ -15,8 +15,6 @@ from ur5_pick_place.sim.controller.script.values import (
 
 
 class System:
-    """What concerns neither motion nor pins."""
-
     def __init__(self, robot: Robot, threads: Scheduler) -> None:
         self._robot, self._threads = robot, threads
 

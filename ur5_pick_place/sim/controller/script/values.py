@@ -82,7 +82,6 @@ def as_index(values: List, index: Value) -> int:
 
 
 def make_list(*items: Value) -> List:
-    """Return a list; of lists only if they are equally long rows of a matrix."""
     for item in items:
         if isinstance(item, List):
             _check_rows(items)
@@ -129,7 +128,6 @@ def put(target: Value, index: Value, value: Value) -> Value:
 
 
 def describe(value: Value) -> str:
-    """Return a value's type, for an error."""
     kinds = {bool: 'a boolean', int: 'a number', float: 'a number', str: 'a string',
              List: 'a list', Pose: 'a pose', Struct: 'a struct'}  # fmt: skip
     return kinds.get(type(value), 'nothing')
@@ -164,18 +162,15 @@ def vector(value: Value, size: int = 6) -> Array:
 
 
 def transform(value: Value) -> Array:
-    """Return a pose, or a list of six numbers, as (4, 4)."""
     x = vector(value)
     return make_transform(exp_so3(x[3:]), x[:3])
 
 
 def pose(T: Array) -> Pose:
-    """Return the pose of a transform (4, 4)."""
     return Pose([*T[:3, 3].tolist(), *log_so3(T[:3, :3]).tolist()])
 
 
 def list_of(values: ArrayLike) -> List:
-    """Return the list of numbers of an array (n,), or the matrix of (m, n)."""
     items = np.asarray(values, dtype=float).tolist()
     return List(List(item) if isinstance(item, list) else item for item in items)
 
@@ -230,7 +225,6 @@ def negate(a: Value) -> Value:
 
 
 def xor(a: Value, b: Value) -> bool:
-    """Return whether exactly one is true."""
     return bool(a) != bool(b)
 
 
