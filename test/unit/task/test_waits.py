@@ -5,15 +5,20 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.outcome import DONE
-from ur5_pick_place.task.cycle.stages import Stage
+from ur5_pick_place.task.cycle.stages import SET_OUTPUT, WAITS_AND_PINS, Stage
 from ur5_pick_place.task.cycle.steps import annotate
 from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput
 from ur5_pick_place.task.motions import PlannedStage
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.run import CycleRun
+from ur5_pick_place.task.waits import WAITS
 
 TICK = 0.008  # [s]
+
+
+def test_each_wait_of_a_cycle_file_is_awaited():
+    assert {*WAITS, SET_OUTPUT} == {*WAITS_AND_PINS}, 'AWAITED of task/waits.py has all but `wait`'
 
 
 class _Idle:

@@ -87,7 +87,7 @@ _SERVED = (
     'execute_trajectory/_action/send_goal',
     'move_action/_action/send_goal',
     *SCENE_SERVICES,
-    *('~/stop', '~/rearm'),
+    *('~/stop', '~/rearm', '~/pause_servo', '~/switch_command_type'),
 )
 _ENDS = 'the planner node ends: start it again'
 _BRAKING = 1.5  # [s, steady clock] for a braking motion before this node ends

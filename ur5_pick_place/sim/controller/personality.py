@@ -13,7 +13,7 @@ SERIES = (CB3, E_SERIES)
 _BUILD = {CB3: 106339, E_SERIES: 1214702}
 _DATE = {CB3: 'Jun 20 2022', E_SERIES: 'Mar 10 2025'}
 # Robot types of the primary interface, by a type's name without the e of its series.
-_TYPES = {
+TYPE_CODES = {
     'ur3': 3, 'ur5': 1, 'ur7': 1, 'ur10': 2, 'ur12': 2, 'ur16': 4,
     'ur8long': 6, 'ur15': 9, 'ur18': 5, 'ur20': 7, 'ur30': 8,
 }  # fmt: skip
@@ -52,7 +52,7 @@ def personality(ur_type: str, series: str | None = None) -> Personality:
         step_time=arm.cycle,
         version=(*VERSIONS[arm.polyscope], _BUILD[own]),
         date=_DATE[own],
-        type_code=_TYPES[ur_type.removesuffix('e')],
+        type_code=TYPE_CODES[ur_type.removesuffix('e')],
         model=load_model(ur_type),
         payload=arm.payload,
     )

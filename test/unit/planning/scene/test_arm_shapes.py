@@ -63,7 +63,7 @@ def test_the_first_goal_of_the_drivers_own_test_is_free(ur_type):
     assert CollisionModel(load_model(ur_type), BARE).check(q) is None
 
 
-@pytest.mark.parametrize('ur_type', TYPES)
+@pytest.mark.parametrize('ur_type', UR_TYPES)
 def test_bodies_that_are_not_checked_against_each_other_are_apart_at_any_joints(ur_type, rng):
     model = load_model(ur_type)
     bodies = arm_bodies(model)
