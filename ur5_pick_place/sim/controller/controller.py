@@ -17,9 +17,8 @@ from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
 from ur5_pick_place.sim.controller import messages
-from ur5_pick_place.sim.controller.compiler import Compiler
 from ur5_pick_place.sim.controller.personality import Personality
-from ur5_pick_place.sim.controller.script.program import Program, ScriptError
+from ur5_pick_place.sim.controller.script.program import Compiler, Program, ScriptError
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.physics.hand import Cup
 from ur5_pick_place.sim.physics.world import CellSettings, World

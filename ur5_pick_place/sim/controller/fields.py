@@ -28,81 +28,84 @@ class Output(NamedTuple):
     value: Getter
 
 
-_DOUBLES: dict[str, Getter] = {
-    'timestamp': lambda s: s.c.time,
-    'speed_scaling': lambda s: s.c.speed_scaling,
-    'target_speed_fraction': lambda s: s.c.robot.slider,
-    'actual_main_voltage': lambda s: MAINS,
-    'actual_robot_voltage': lambda s: MAINS if s.is_powered else 0.0,
-    'actual_robot_current': lambda s: s.robot_current,
-    'standard_analog_input0': lambda s: s.c.analog_inputs[0],
-    'standard_analog_input1': lambda s: s.c.analog_inputs[1],
-    'standard_analog_output0': lambda s: s.c.analog_output(0),
-    'standard_analog_output1': lambda s: s.c.analog_output(1),
-    'tool_analog_input0': lambda s: s.c.analog_inputs[2],
-    'tool_analog_input1': lambda s: s.c.analog_inputs[3],
-    'tool_output_current': lambda s: 0.05 if s.c.tool_voltage else 0.0,
-    'tool_temperature': lambda s: _TOOL_TEMPERATURE,
-    'tcp_force_scalar': lambda s: float(np.linalg.norm(s.c.wrench[:3])),
-    'payload': lambda s: s.c.payload,
-}
-_SIX: dict[str, Getter] = {
-    'target_q': lambda s: s.c.target_q,
-    'target_qd': lambda s: s.c.target_qd,
-    'target_qdd': lambda s: s.c.target_qdd,
-    'target_current': lambda s: s.c.current,
-    'target_moment': lambda s: s.c.torque,
-    'actual_q': lambda s: s.c.q,
-    'actual_qd': lambda s: s.c.qd,
-    'actual_current': lambda s: s.c.current,
-    'actual_current_as_torque': lambda s: s.c.torque,
-    'joint_control_output': lambda s: s.c.current,
-    'actual_TCP_pose': lambda s: s.pose,
-    'actual_TCP_speed': lambda s: s.speed,
-    'actual_TCP_force': lambda s: s.c.wrench,
-    'target_TCP_pose': lambda s: s.target_pose,
-    'target_TCP_speed': lambda s: s.target_speed,
-    'tcp_offset': lambda s: s.tcp_offset,
-    'actual_TCP_acceleration': lambda s: s.target_acceleration,
-    'target_TCP_acceleration': lambda s: s.target_acceleration,
-    'joint_temperatures': lambda s: s.c.temperature,
-    'actual_joint_voltage': lambda s: (JOINT_VOLTAGE if s.is_powered else 0.0,) * 6,
-    'ft_raw_wrench': lambda s: s.c.wrench,
-    'wrench_calc_from_currents': lambda s: s.c.wrench,
-    'payload_inertia': lambda s: s.c.payload_inertia,
-}
-_THREE: dict[str, Getter] = {
-    'actual_tool_accelerometer': lambda s: s.gravity_in_tool,
-    'elbow_position': lambda s: s.elbow,
-    'payload_cog': lambda s: s.c.payload_cog,
-    'target_gravity': lambda s: s.c.gravity,
-}
-_LONG: dict[str, Getter] = {
-    'actual_digital_input_bits': lambda s: s.c.digital_inputs,
-    'actual_digital_output_bits': lambda s: s.c.digital_outputs,
-    'actual_configurable_digital_input_bits': lambda s: s.c.digital_inputs >> 8 & 0xFF,
-    'actual_configurable_digital_output_bits': lambda s: s.c.digital_outputs >> 8 & 0xFF,
-    'control_step': lambda s: s.c.cycles,
-}
-_UNSIGNED: dict[str, Getter] = {
-    'runtime_state': lambda s: s.c.runtime_state,
-    'robot_status_bits': lambda s: s.robot_status_bits,
-    'safety_status_bits': lambda s: s.safety_status_bits,
-    # bits: analog inputs 0 and 1, which are voltages here, then the outputs
-    'analog_io_types': lambda s: 3 | s.c.analog_output_types << 2,
-    'tool_mode': lambda s: s.joint_modes[0],
-    'tool_analog_input_types': lambda s: 3,
-    'script_control_line': lambda s: s.c.program.line if s.c.program else 0,
-    'input_bit_registers0_to_31': lambda s: bits_of(s.c.input_bits[:32]),
-    'input_bit_registers32_to_63': lambda s: bits_of(s.c.input_bits[32:64]),
-    'output_bit_registers0_to_31': lambda s: bits_of(s.c.output_bits[:32]),
-    'output_bit_registers32_to_63': lambda s: bits_of(s.c.output_bits[32:64]),
-}
-_INTEGERS: dict[str, Getter] = {
-    'robot_mode': lambda s: int(s.c.robot.mode),
-    'safety_mode': lambda s: int(s.c.safety),
-    'safety_status': lambda s: int(s.c.safety),
-    'tool_output_voltage': lambda s: s.c.tool_voltage,
+_SIMULATED: dict[str, dict[str, Getter]] = {
+    'DOUBLE': {
+        'timestamp': lambda s: s.c.time,
+        'speed_scaling': lambda s: s.c.speed_scaling,
+        'target_speed_fraction': lambda s: s.c.robot.slider,
+        'actual_main_voltage': lambda s: MAINS,
+        'actual_robot_voltage': lambda s: MAINS if s.is_powered else 0.0,
+        'actual_robot_current': lambda s: s.robot_current,
+        'standard_analog_input0': lambda s: s.c.analog_inputs[0],
+        'standard_analog_input1': lambda s: s.c.analog_inputs[1],
+        'standard_analog_output0': lambda s: s.c.analog_output(0),
+        'standard_analog_output1': lambda s: s.c.analog_output(1),
+        'tool_analog_input0': lambda s: s.c.analog_inputs[2],
+        'tool_analog_input1': lambda s: s.c.analog_inputs[3],
+        'tool_output_current': lambda s: 0.05 if s.c.tool_voltage else 0.0,
+        'tool_temperature': lambda s: _TOOL_TEMPERATURE,
+        'tcp_force_scalar': lambda s: float(np.linalg.norm(s.c.wrench[:3])),
+        'payload': lambda s: s.c.payload,
+    },
+    'VECTOR6D': {
+        'target_q': lambda s: s.c.target_q,
+        'target_qd': lambda s: s.c.target_qd,
+        'target_qdd': lambda s: s.c.target_qdd,
+        'target_current': lambda s: s.c.current,
+        'target_moment': lambda s: s.c.torque,
+        'actual_q': lambda s: s.c.q,
+        'actual_qd': lambda s: s.c.qd,
+        'actual_current': lambda s: s.c.current,
+        'actual_current_as_torque': lambda s: s.c.torque,
+        'joint_control_output': lambda s: s.c.current,
+        'actual_TCP_pose': lambda s: s.pose,
+        'actual_TCP_speed': lambda s: s.speed,
+        'actual_TCP_force': lambda s: s.c.wrench,
+        'target_TCP_pose': lambda s: s.target_pose,
+        'target_TCP_speed': lambda s: s.target_speed,
+        'tcp_offset': lambda s: s.tcp_offset,
+        'actual_TCP_acceleration': lambda s: s.target_acceleration,
+        'target_TCP_acceleration': lambda s: s.target_acceleration,
+        'joint_temperatures': lambda s: s.c.temperature,
+        'actual_joint_voltage': lambda s: (JOINT_VOLTAGE if s.is_powered else 0.0,) * 6,
+        'ft_raw_wrench': lambda s: s.c.wrench,
+        'wrench_calc_from_currents': lambda s: s.c.wrench,
+        'payload_inertia': lambda s: s.c.payload_inertia,
+    },
+    'VECTOR3D': {
+        'actual_tool_accelerometer': lambda s: s.gravity_in_tool,
+        'elbow_position': lambda s: s.elbow,
+        'payload_cog': lambda s: s.c.payload_cog,
+        'target_gravity': lambda s: s.c.gravity,
+    },
+    'UINT64': {
+        'actual_digital_input_bits': lambda s: s.c.digital_inputs,
+        'actual_digital_output_bits': lambda s: s.c.digital_outputs,
+        'actual_configurable_digital_input_bits': lambda s: s.c.digital_inputs >> 8 & 0xFF,
+        'actual_configurable_digital_output_bits': lambda s: s.c.digital_outputs >> 8 & 0xFF,
+        'control_step': lambda s: s.c.cycles,
+    },
+    'UINT32': {
+        'runtime_state': lambda s: s.c.runtime_state,
+        'robot_status_bits': lambda s: s.robot_status_bits,
+        'safety_status_bits': lambda s: s.safety_status_bits,
+        # bits: analog inputs 0 and 1, which are voltages here, then the outputs
+        'analog_io_types': lambda s: 3 | s.c.analog_output_types << 2,
+        'tool_mode': lambda s: s.joint_modes[0],
+        'tool_analog_input_types': lambda s: 3,
+        'script_control_line': lambda s: s.c.program.line if s.c.program else 0,
+        'input_bit_registers0_to_31': lambda s: bits_of(s.c.input_bits[:32]),
+        'input_bit_registers32_to_63': lambda s: bits_of(s.c.input_bits[32:64]),
+        'output_bit_registers0_to_31': lambda s: bits_of(s.c.output_bits[:32]),
+        'output_bit_registers32_to_63': lambda s: bits_of(s.c.output_bits[32:64]),
+    },
+    'INT32': {
+        'robot_mode': lambda s: int(s.c.robot.mode),
+        'safety_mode': lambda s: int(s.c.safety),
+        'safety_status': lambda s: int(s.c.safety),
+        'tool_output_voltage': lambda s: s.c.tool_voltage,
+    },
+    'VECTOR6INT32': {'joint_mode': lambda s: s.joint_modes},
 }
 _NOT_SIMULATED = {  # by type; their value is 0
     'DOUBLE': (
@@ -127,11 +130,7 @@ _E_SERIES_ALONE = {
 
 
 def _table() -> dict[str, Output]:
-    getters: dict[str, dict[str, Getter]] = {
-        'DOUBLE': _DOUBLES, 'VECTOR6D': _SIX, 'VECTOR3D': _THREE, 'UINT64': _LONG,
-        'UINT32': _UNSIGNED, 'INT32': _INTEGERS, 'VECTOR6INT32': {'joint_mode': _joint_modes},
-    }  # fmt: skip
-    found = {n: Output(kind, get) for kind, rows in getters.items() for n, get in rows.items()}
+    found = {n: Output(kind, get) for kind, rows in _SIMULATED.items() for n, get in rows.items()}
     for kind, names in _NOT_SIMULATED.items():
         zero = (0.0,) * int(kind[6]) if kind.startswith('VECTOR') else 0
         found |= {name: Output(kind, partial(_constant, zero)) for name in names}
@@ -141,10 +140,6 @@ def _table() -> dict[str, Output]:
                 get = partial(_entry, f'{way}_{values}', n)
                 found[f'{way}_{word}_register_{n}'] = Output(kind, get)
     return found
-
-
-def _joint_modes(s: Sample) -> list[int]:
-    return s.joint_modes
 
 
 def _constant(value: Any, s: Sample) -> Any:
@@ -161,7 +156,7 @@ _REGISTERS = (
     ('BOOL', 'bit', 'bits', range(64, 128)),
 )
 _OUTPUTS = _table()
-_INPUTS = {
+INPUTS = {
     'speed_slider_mask': 'UINT32',
     'speed_slider_fraction': 'DOUBLE',
     **{
@@ -183,10 +178,6 @@ _INPUTS = {
 
 def output_of(name: str, is_cb3: bool) -> Output | None:
     return None if is_cb3 and name in _E_SERIES_ALONE else _OUTPUTS.get(name)
-
-
-def input_type(name: str) -> str | None:
-    return _INPUTS.get(name)
 
 
 class Recipe:

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.fields import (
+    INPUTS,
     InputRecipe,
     Output,
     Recipe,
-    input_type,
     output_of,
 )
 from ur5_pick_place.sim.controller.network import Client, Port
@@ -17,7 +17,7 @@ from ur5_pick_place.sim.controller.sample import Sample
 
 PORT = 30004
 VERSION, CONTROLLER_VERSION, TEXT, DATA = ord('V'), ord('v'), ord('M'), ord('U')
-OUTPUTS, INPUTS, START, PAUSE = ord('O'), ord('I'), ord('S'), ord('P')
+SET_OUTPUTS, SET_INPUTS, START, PAUSE = ord('O'), ord('I'), ord('S'), ord('P')
 _MOST_RECIPES = 255
 _MOST_FAULTS = 20  # of a connection
 _WARNING = 2
@@ -43,8 +43,8 @@ class RtdeServer:
         self._handlers: dict[int, Callable[[Client, _Session, bytes], bytes | None]] = {
             VERSION: self._agree_version,
             CONTROLLER_VERSION: self._controller_version,
-            OUTPUTS: self._set_up_outputs,
-            INPUTS: self._set_up_inputs,
+            SET_OUTPUTS: self._set_up_outputs,
+            SET_INPUTS: self._set_up_inputs,
             START: self._start,
             PAUSE: self._pause,
             DATA: self._data,
@@ -133,7 +133,7 @@ class RtdeServer:
         taken = set().union(*(s.claimed for s in self._sessions.values() if s is not session))
         names = _names(payload)
         kinds = [
-            'IN_USE' if name in taken else input_type(name) or 'NOT_FOUND' for name in names
+            'IN_USE' if name in taken else INPUTS.get(name) or 'NOT_FOUND' for name in names
         ]
         number = len(session.inputs) + 1
         is_valid = bool(names) and not {'IN_USE', 'NOT_FOUND'} & set(kinds)

@@ -60,7 +60,8 @@ class Words:
         while at < len(text):
             found = _WORD.match(text, at)
             if found is None:
-                raise ScriptError(*self._position(at), f'syntax_error_on_token:{text[at]!r}:')
+                self._starts.append(at)
+                raise ScriptError(*self.position(-1), f'syntax_error_on_token:{text[at]!r}:')
             if found.lastgroup != 'blank':
                 self.words.append(Word(found.lastgroup or '', found.group()))
                 self._starts.append(at)
@@ -70,8 +71,6 @@ class Words:
 
     def position(self, index: int) -> tuple[int, int]:
         """Return line and column of a word, from 1."""
-        return self._position(self._starts[index])
-
-    def _position(self, at: int) -> tuple[int, int]:
+        at = self._starts[index]
         line = bisect_right(self._lines, at)
         return line, at - self._lines[line - 1] + 1

@@ -93,7 +93,6 @@ class JointMove:
         self.duration = self._profile.duration
 
     def at(self, t: float) -> tuple[Array, Array]:
-        """Return joints and speeds; see `Move`."""
         if t >= self.duration:
             return self.end, np.zeros(6)
         s, v = self._profile.at(t)

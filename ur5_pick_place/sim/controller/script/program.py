@@ -2,19 +2,21 @@
 """A URScript program: compiled once, then run a cycle at a time."""
 
 import ast
+import queue
 import re
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from types import CodeType
 from typing import Any
 
 from ur5_pick_place.sim.controller.script import values
 from ur5_pick_place.sim.controller.script.arm import Arm
-from ur5_pick_place.sim.controller.script.force import Force
 from ur5_pick_place.sim.controller.script.interpreter import Interpreter
 from ur5_pick_place.sim.controller.script.io import pins
 from ur5_pick_place.sim.controller.script.lexer import ScriptError
 from ur5_pick_place.sim.controller.script.maths import MATHS
-from ur5_pick_place.sim.controller.script.motion import Motion
+from ur5_pick_place.sim.controller.script.motion import Force, Motion
 from ur5_pick_place.sim.controller.script.parser import Parser
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.scheduler import Halt, Scheduler, Steps
@@ -117,6 +119,28 @@ class Program:
                 lineno = trace.tb_lineno
             trace = trace.tb_next
         return self._parser.position(lineno)
+
+
+class Compiler:
+    """Compiles one program after the other beside the cycle; its thread ends with the process."""
+
+    def __init__(self) -> None:
+        self._jobs = queue.SimpleQueue[tuple[Callable[[], Program], Future[Program]]]()
+        threading.Thread(target=self._run, name='urscript', daemon=True).start()
+
+    def submit(self, compile_program: Callable[[], Program]) -> Future[Program]:
+        """Return what will hold the program, or the error."""
+        future: Future[Program] = Future()
+        self._jobs.put((compile_program, future))
+        return future
+
+    def _run(self) -> None:
+        while True:
+            compile_program, future = self._jobs.get()
+            try:
+                future.set_result(compile_program())
+            except BaseException as error:
+                future.set_exception(error)
 
 
 def _compile(module: ast.Module, file: str = _FILE) -> CodeType:

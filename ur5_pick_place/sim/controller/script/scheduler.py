@@ -65,17 +65,9 @@ class Scheduler:
         self._computing = 0
         self.threads: list[Thread] = []
         self.cycle = 0
-        self.current = Thread(0, -1, _nothing())
-        self.helpers = {
-            'h_spend': self._spend,
-            'h_run': self._run,
-            'h_kill': self._kill,
-            'h_join': self._join,
-            'h_halt': self._halt,
-            'h_pause': self._pause,
-            'h_enter_critical': self._enter_critical,
-            'h_exit_critical': self._exit_critical,
-        }
+        self.current: Thread  # that `step` runs
+        names = ('spend', 'run', 'kill', 'join', 'halt', 'pause', 'enter_critical', 'exit_critical')
+        self.helpers = {f'h_{name}': getattr(self, f'_{name}') for name in names}
 
     @property
     def now(self) -> float:
@@ -185,7 +177,3 @@ class Scheduler:
 
     def _exit_critical(self) -> None:
         self.current.critical = max(0, self.current.critical - 1)
-
-
-def _nothing() -> Steps:
-    yield
