@@ -80,8 +80,6 @@ class Controller(Robot):
         else:
             self.robot.tool_voltage = _TOOL_VOLTAGE
 
-    # --- state -----------------------------------------------------------------------------
-
     @property
     def safety(self) -> SafetyMode:
         if self.is_reduced and self.robot.safe:
@@ -109,8 +107,6 @@ class Controller(Robot):
     def close_popup(self) -> bool:
         self.popup_open, self.popup_text = False, ''
         return True
-
-    # --- programs -------------------------------------------------------------------------
 
     def run(self, text: str) -> None:
         """
@@ -226,8 +222,6 @@ class Controller(Robot):
     def press_emergency_stop(self) -> None:
         self.robot.press_emergency_stop()
         self.stop()
-
-    # --- the cycle ------------------------------------------------------------------------
 
     def cycle(self) -> None:
         self.cycles += 1

@@ -55,8 +55,6 @@ class Expressions:
         self._defined = {b.text for a, b in heads if a.text in ('def', 'thread')}
         self._calls: list[tuple[ast.Call, Scope, str, int]] = []
 
-    # words
-
     @property
     def _peek(self) -> Word:
         return self._list[self._at]
@@ -91,8 +89,6 @@ class Expressions:
             *self._words.position(index), text or f'compile_error_syntax_error_on_token:{word}:'
         )
 
-    # nodes
-
     def _here(self, index: int | None = None) -> dict[str, Any]:
         return place((self._at if index is None else index) + 1)
 
@@ -105,8 +101,6 @@ class Expressions:
         node = ast.Name(name, ast.Load(), **self._here(at))
         self._scope.uses.append((node, name, at))
         return node
-
-    # expressions
 
     def _expression(self, weakest: int = 1) -> ast.expr:
         """Return an expression of operators of at least this strength."""

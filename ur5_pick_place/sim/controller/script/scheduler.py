@@ -23,6 +23,7 @@ _LEAST_COMPUTING = 20
 _MOST_THREADS = 32
 _LONGEST_COMPUTING = 1.0  # [s] that a thread may compute without spending time
 NO_TIME = 1e-9  # [s]
+_HELPERS = 'spend', 'run', 'kill', 'join', 'halt', 'pause', 'enter_critical', 'exit_critical'
 
 
 class Halt(Exception):
@@ -66,8 +67,7 @@ class Scheduler:
         self.threads: list[Thread] = []
         self.cycle = 0
         self.current: Thread  # that `step` runs
-        names = ('spend', 'run', 'kill', 'join', 'halt', 'pause', 'enter_critical', 'exit_critical')
-        self.helpers = {f'h_{name}': getattr(self, f'_{name}') for name in names}
+        self.helpers = {f'h_{name}': getattr(self, f'_{name}') for name in _HELPERS}
 
     @property
     def now(self) -> float:
@@ -106,8 +106,6 @@ class Scheduler:
         for thread in self.threads:
             thread.close()
         self.threads = []
-
-    # time
 
     def take(self, need: float) -> float:
         """Spend up to `need` [s] of robot time; return how much of it this cycle has."""

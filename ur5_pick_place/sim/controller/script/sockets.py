@@ -77,8 +77,6 @@ class Sockets:
     def __init__(self, threads: Scheduler, opened: Connections, allow_hosts: bool) -> None:
         self._threads, self._open, self._allow_hosts = threads, opened, allow_hosts
 
-    # opening and closing
-
     def socket_open(self, address: Value, port: Value, socket_name: Value = _NAME) -> Steps:
         name, host = text(socket_name), self._host(text(address))
         self._open.drop(name)
@@ -118,8 +116,6 @@ class Sockets:
     def socket_close(self, socket_name: Value = _NAME) -> None:
         self._open.drop(text(socket_name))
 
-    # sending
-
     def socket_send_int(self, value: Value, socket_name: Value = _NAME) -> Steps:
         return self._send(struct.pack('>i', integer(value)), socket_name)
 
@@ -148,8 +144,6 @@ class Sockets:
             except OSError:
                 return False
         return connection is not None
-
-    # receiving
 
     def _read(
         self, socket_name: Value, timeout: Value, find: Callable[[Connection], Value],

@@ -18,8 +18,6 @@ class System:
     def __init__(self, robot: Robot, threads: Scheduler) -> None:
         self._robot, self._threads = robot, threads
 
-    # time and messages
-
     def sync(self) -> Wait:
         self._threads.current.left = 0.0
         yield
@@ -53,8 +51,6 @@ class System:
     def protective_stop(self) -> None:
         self._robot.protective_stop()
 
-    # load and tool
-
     def set_target_payload(
         self, m: Value, cog: Value = None, inertia: Value = None, transition_time: Value = 0.0
     ) -> None:
@@ -78,8 +74,6 @@ class System:
     def set_tcp(self, pose: Value, tcp_name: Value = '') -> None:
         self._robot.tcp = transform(pose)
 
-    # freedrive
-
     def freedrive_mode(self, freeAxes: Value = None, feature: Value = None) -> None:
         if freeAxes is not None:
             vector(freeAxes)
@@ -93,8 +87,6 @@ class System:
 
     def get_freedrive_status(self) -> int:
         return 0 if self._robot.is_free else 1
-
-    # the force sensor
 
     def zero_ftsensor(self) -> None:
         self._robot.zero_wrench()
