@@ -21,7 +21,7 @@ from ur5_pick_place.sim.controller.script.parser import Parser
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.scheduler import Halt, Scheduler, Steps
 from ur5_pick_place.sim.controller.script.sockets import Connections, Sockets
-from ur5_pick_place.sim.controller.script.state import Inverse, readings
+from ur5_pick_place.sim.controller.script.state import readings
 from ur5_pick_place.sim.controller.script.system import System
 from ur5_pick_place.sim.controller.script.values import ScriptFault
 
@@ -48,9 +48,10 @@ class Program:
         self._arm = arm = Arm(robot, threads)
         self._opened = opened = Connections()
         builtins = MATHS | readings(robot, arm) | pins(robot)
-        for group in (Inverse(robot, threads), Sockets(threads, opened, allow_hosts),
-                      System(robot, threads), Motion(robot, arm, threads), Force(robot, arm),
-                      ):  # fmt: skip
+        for group in (
+            Sockets(threads, opened, allow_hosts), System(robot, threads),
+            Motion(robot, arm, threads), Force(robot, arm),
+        ):  # fmt: skip
             builtins |= {name: getattr(group, name) for name in dir(group) if name[0] != '_'}
         self.interpreter = Interpreter(self._compile_statement)
         builtins |= self.interpreter.builtins

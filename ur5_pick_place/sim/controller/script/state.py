@@ -1,28 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-ins that read the arm's state, and its kinematics."""
+"""The built-ins that read the arm's state."""
 
 import numpy as np
 
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform, skew
+from ur5_pick_place.kinematics.transforms import Array, skew
 from ur5_pick_place.sim.controller.script.arm import Arm
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Steps
 from ur5_pick_place.sim.controller.script.values import (
     BuiltIns,
-    Pose,
-    ScriptFault,
-    Value,
     integer,
     list_of,
     pose,
-    to_str,
     transform,
     vector,
 )
 
 _STEADY = 0.01  # [rad/s]
-_INVERSE_COST = 50  # loops that a solution takes as long as
-_FINE = 1e-10  # [m, rad]
 
 
 def tcp_jacobian(robot: Robot, q: Array) -> Array:
@@ -74,39 +67,3 @@ def readings(robot: Robot, arm: Arm) -> BuiltIns:
             robot.forward(robot.q)[:3, :3].T @ robot.gravity
         ),
     }
-
-
-class Inverse:
-    """Inverse kinematics, which take as long as many loops."""
-
-    def __init__(self, robot: Robot, threads: Scheduler) -> None:
-        self._robot, self._threads = robot, threads
-
-    def get_inverse_kin(
-        self, x: Value, qnear: Value = None, maxPositionError: Value = _FINE,
-        maxOrientationError: Value = _FINE, tcp: Value = None,
-    ) -> Steps:  # fmt: skip
-        q = yield from self._solve(x, qnear, tcp)
-        if q is None:
-            raise ScriptFault(f'get_inverse_kin: no solution for {to_str(x)}')
-        return list_of(q)
-
-    def get_inverse_kin_has_solution(
-        self, pose: Value, qnear: Value = None, maxPositionError: Value = _FINE,
-        maxOrientationError: Value = _FINE, tcp: Value = None,
-    ) -> Steps:  # fmt: skip
-        return (yield from self._solve(pose, qnear, tcp)) is not None
-
-    def is_within_safety_limits(self, pose: Value, qnear: Value = None) -> Steps:
-        is_pose = isinstance(pose, Pose)
-        q = (yield from self._solve(pose, qnear, None)) if is_pose else vector(pose)
-        low, high = self._robot.q_min, self._robot.q_max
-        return q is not None and bool(np.all((q >= low) & (q <= high)))
-
-    def _solve(self, x: Value, qnear: Value, tcp: Value) -> Steps:
-        near = self._robot.target_q if qnear is None else vector(qnear)
-        offset = self._robot.tcp if tcp is None else transform(tcp)
-        T = transform(x) @ inverse_transform(offset)
-        if self._threads.charge(_INVERSE_COST):
-            yield
-        return self._robot.inverse(T, near)

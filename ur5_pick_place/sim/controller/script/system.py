@@ -1,17 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-ins for time, messages, the load, the tool, freedrive and the force sensor."""
+"""The built-ins for time, messages, load, tool, freedrive, force sensor, inverse kinematics."""
 
+import numpy as np
+
+from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.scheduler import NO_TIME, Scheduler, Wait
+from ur5_pick_place.sim.controller.script.scheduler import NO_TIME, Scheduler, Steps, Wait
 from ur5_pick_place.sim.controller.script.values import (
+    Pose,
     ScriptFault,
     Value,
+    list_of,
     number,
     text,
     to_str,
     transform,
     vector,
 )
+
+_INVERSE_COST = 50  # loops that a solution takes as long as
+_FINE = 1e-10  # [m, rad]
 
 
 class System:
@@ -98,3 +106,32 @@ class System:
         self._robot.has_external_wrench = bool(enable)
 
     enable_external_ft_sensor = ft_rtde_input_enable
+
+    def get_inverse_kin(
+        self, x: Value, qnear: Value = None, maxPositionError: Value = _FINE,
+        maxOrientationError: Value = _FINE, tcp: Value = None,
+    ) -> Steps:  # fmt: skip
+        q = yield from self._solve(x, qnear, tcp)
+        if q is None:
+            raise ScriptFault(f'get_inverse_kin: no solution for {to_str(x)}')
+        return list_of(q)
+
+    def get_inverse_kin_has_solution(
+        self, pose: Value, qnear: Value = None, maxPositionError: Value = _FINE,
+        maxOrientationError: Value = _FINE, tcp: Value = None,
+    ) -> Steps:  # fmt: skip
+        return (yield from self._solve(pose, qnear, tcp)) is not None
+
+    def is_within_safety_limits(self, pose: Value, qnear: Value = None) -> Steps:
+        is_pose = isinstance(pose, Pose)
+        q = (yield from self._solve(pose, qnear, None)) if is_pose else vector(pose)
+        low, high = self._robot.q_min, self._robot.q_max
+        return q is not None and bool(np.all((q >= low) & (q <= high)))
+
+    def _solve(self, x: Value, qnear: Value, tcp: Value) -> Steps:
+        near = self._robot.target_q if qnear is None else vector(qnear)
+        offset = self._robot.tcp if tcp is None else transform(tcp)
+        T = transform(x) @ inverse_transform(offset)
+        if self._threads.charge(_INVERSE_COST):
+            yield
+        return self._robot.inverse(T, near)
