@@ -258,6 +258,7 @@ def test_preflight_passes_a_cell_that_is_ready_and_names_a_stop(cell, watcher, r
 # ---- the examples, each as it stands
 
 
+@pytest.mark.drill
 def test_the_example_of_ten_lines_places_the_part(cell, watcher, ready):
     text = run_example('pick_and_place.py')
     assert text.count('placed 1, missed 0, in ') == 2 and 'cycle_done' in text

@@ -255,6 +255,7 @@ def check_refusal(refusal: PlanningError, truth: Followed, around: Surroundings)
     return 'collision'
 
 
+@pytest.mark.drill
 @pytest.mark.timeout(max(120, REQUESTS))
 def test_every_motion_is_right_and_every_refusal_true() -> None:
     rng = np.random.default_rng(7)

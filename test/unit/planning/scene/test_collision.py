@@ -135,6 +135,7 @@ def nearest_by_name(geometry, q):
     return found
 
 
+@pytest.mark.drill
 def test_distances_are_those_of_dense_surface_points(rng):
     scene = crowded()
     collision = CollisionModel(UR5, scene)
