@@ -8,7 +8,7 @@ import numpy as np
 from ur5_pick_place.kinematics import link_frames
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.sim.controller.controller import PAUSING, PLAYING, RESUMING, Controller
-from ur5_pick_place.sim.controller.script.state import tcp_jacobian
+from ur5_pick_place.sim.controller.script.arm import tcp_jacobian
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 
 MAINS, JOINT_VOLTAGE = 48.0, 47.5  # [V]

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
-from ur5_pick_place.sim.controller.script.arm import Arm
+from ur5_pick_place.sim.controller.script.arm import Arm, tcp_jacobian
 from ur5_pick_place.sim.controller.script.paths import (
     JointMove,
     Move,
@@ -23,7 +23,6 @@ from ur5_pick_place.sim.controller.script.paths import (
 )
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Wait
-from ur5_pick_place.sim.controller.script.state import tcp_jacobian
 from ur5_pick_place.sim.controller.script.values import (
     List,
     Pose,

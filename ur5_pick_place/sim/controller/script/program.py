@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any
 
 from ur5_pick_place.sim.controller.script import values
-from ur5_pick_place.sim.controller.script.arm import Arm
+from ur5_pick_place.sim.controller.script.arm import Arm, readings
 from ur5_pick_place.sim.controller.script.interpreter import Interpreter
 from ur5_pick_place.sim.controller.script.io import pins
 from ur5_pick_place.sim.controller.script.lexer import ScriptError
@@ -21,7 +21,6 @@ from ur5_pick_place.sim.controller.script.parser import Parser
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.scheduler import Halt, Scheduler, Steps
 from ur5_pick_place.sim.controller.script.sockets import Connections, Sockets
-from ur5_pick_place.sim.controller.script.state import readings
 from ur5_pick_place.sim.controller.script.system import System
 from ur5_pick_place.sim.controller.script.values import ScriptFault
 
