@@ -17,8 +17,7 @@ UNLOCK_ADVICE = (
     'stop before unlocking'
 )
 
-# By the driver's service: what the robot does, and the reply if it has done so.
-_ACTIONS: dict[str, tuple[Callable[[Robot], bool], str]] = {
+ACTIONS: dict[str, tuple[Callable[[Robot], bool], str]] = {
     'power_on': (Robot.power_on, 'Powering on'),
     'power_off': (Robot.power_off, 'Powering off'),
     'shutdown': (Robot.power_off, 'Shutting down'),
@@ -37,8 +36,7 @@ _ACTIONS: dict[str, tuple[Callable[[Robot], bool], str]] = {
     'connect': (lambda robot: True, 'Connected: Universal Robots Dashboard Server'),
     'quit': (lambda robot: True, 'Disconnected'),
 }
-ACTIONS = tuple(_ACTIONS)
-"""Commands without arguments."""
+"""Commands without arguments, as the driver's services: what the robot does, and its reply."""
 
 _LACKING = {
     '3': {'resume': '; use play', 'clear_operational_mode': '', 'remote_control': ''},
@@ -74,7 +72,7 @@ class Dashboard:
         lacking = self.lacking(name)
         if lacking:
             return lacking
-        action, text = _ACTIONS[name]
+        action, text = ACTIONS[name]
         if action(self._robot):
             return Answer(True, text)
         failed = f'Failed to execute: {name.replace("_", " ")}'

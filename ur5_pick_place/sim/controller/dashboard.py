@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.network import Client, Port
-from ur5_pick_place.sim.dashboard import ROLES, UNLOCK_ADVICE
+from ur5_pick_place.sim.dashboard import ACTIONS, ROLES, UNLOCK_ADVICE
 from ur5_pick_place.sim.robot import Program
 
 PORT = 29999
@@ -14,19 +14,19 @@ _BANNER = 'Connected: Universal Robots Dashboard Server'
 _MOST_LINE = 4096  # [bytes]
 _MODES = ('MANUAL', 'AUTOMATIC')
 
-# By command: what the controller does, and the answer if it has done so.
-_ACTIONS: dict[str, tuple[Callable[[Controller], bool], str]] = {
-    'power on': (Controller.power_on, 'Powering on'),
-    'power off': (Controller.power_off, 'Powering off'),
-    'brake release': (Controller.release_brakes, 'Brake releasing'),
-    'play': (Controller.play, 'Starting program'),
-    'pause': (Controller.pause, 'Pausing program'),
-    'stop': (Controller.stop, 'Stopped'),
-    'unlock protective stop': (lambda c: c.robot.unlock(), 'Protective stop releasing'),
-    'close popup': (Controller.close_popup, 'closing popup'),
-    'close safety popup': (Controller.close_popup, 'closing safety popup'),
-    'restart safety': (Controller.restart_safety, 'Restarting safety'),
-    'shutdown': (Controller.power_off, 'Shutting down'),
+# What the controller does at a command; the driver's services have the same answers.
+_ACTIONS: dict[str, Callable[[Controller], bool]] = {
+    'power on': Controller.power_on,
+    'power off': Controller.power_off,
+    'brake release': Controller.release_brakes,
+    'play': Controller.play,
+    'pause': Controller.pause,
+    'stop': Controller.stop,
+    'unlock protective stop': lambda c: c.robot.unlock(),
+    'close popup': Controller.close_popup,
+    'close safety popup': Controller.close_popup,
+    'restart safety': Controller.restart_safety,
+    'shutdown': Controller.power_off,
 }
 _LOCAL_TOO = {'close popup', 'close safety popup', 'shutdown'}
 _CB3_ALONE = ('setuserrole', 'getuserrole')
@@ -90,9 +90,8 @@ class DashboardServer:
 
     def _act(self, command: str) -> str:
         c = self._controller
-        action, answer = _ACTIONS[command]
-        if (c.is_remote or command in _LOCAL_TOO) and action(c):
-            return answer
+        if (c.is_remote or command in _LOCAL_TOO) and _ACTIONS[command](c):
+            return ACTIONS[command.replace(' ', '_')][1]
         unlocks = command == 'unlock protective stop' and c.is_remote
         return UNLOCK_ADVICE if unlocks else f'Failed to execute: {command}'
 
