@@ -4,7 +4,6 @@ Measure ourselves beside others, in one run; `make bench`.
 
 Ratios count, not times, which depend on the machine. The table is printed and kept as
 `out/bench-<UTC stamp>.json`.
-
 """
 
 import json

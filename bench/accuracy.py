@@ -5,7 +5,6 @@ How exactly the simulated arm follows lines and reaches their ends, at several s
 Figures as in ISO 9283: pose accuracy is the distance of the attained from the commanded position,
 path accuracy the largest distance from the line. Repeatability over 30 cycles would say nothing
 here: the simulation does the same each time.
-
 """
 
 from dataclasses import replace

@@ -34,7 +34,6 @@ class Row:
         Ours to theirs, median of the rounds; below 1 is faster.
     goal : float or None
         Upper bound of `ratio`, or of `ours` where there is no ratio.
-
     """
 
     what: str
@@ -64,7 +63,6 @@ def compare(
     Time our pass over `items` beside each peer's; rows in microseconds an item.
 
     Each pass runs `ROUNDS` times, all contestants in every round.
-
     """
     times = race({'': ours, **peers})
     mine = times.pop('')

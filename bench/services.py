@@ -3,7 +3,6 @@
 The round trip of `compute_ik` beside those of empty services, in another process.
 
 An empty GetPositionIK shows how long its large messages alone take in Python.
-
 """
 
 import os

@@ -47,7 +47,6 @@ def ticks_of(method: str) -> np.ndarray:
 
     A tick is all that the execution manager does with one joint state while a closed loop runs,
     up to the segment that goes to the controller; the simulated controller does not count.
-
     """
     cell = _cell(method)
     cell.run()

@@ -4,7 +4,6 @@ Lines and a chain beside their optima, toppra and copp; joint motions beside a b
 
 The lines' jerk-limited optima were found by direct collocation (IPOPT, 150 intervals), good to
 about 1 %. toppra keeps no jerk limit: only its computing time is compared, not its durations.
-
 """
 
 import numpy as np

@@ -4,7 +4,6 @@ The site of `make docs`, by Sphinx with MyST.
 
 Sphinx, as it checks every reference, reads the docstrings, and is kept up: MkDocs's Material ends
 in 2027. The pages stay plain Markdown, which GitHub shows too.
-
 """
 
 import re

@@ -3,7 +3,6 @@
 What the pages say about names and numbers, taken from the product when the site is built.
 
 A line `<!-- generated: NAME -->` of a page becomes what `NAME` of `PARTS` returns.
-
 """
 
 import ast

@@ -8,7 +8,6 @@ script: see `target_grid` in config/pick_place.yaml.
 
 On a robot change the coordinates first: they are those of the simulated cell, and replace the
 places that you taught.
-
 """
 
 import sys

@@ -7,7 +7,6 @@ part must lie at the first place.
 
 On a robot change the coordinates first: they are those of the simulated cell, and replace the
 places that you taught.
-
 """
 
 from ur5_pick_place.client import PickPlaceClient

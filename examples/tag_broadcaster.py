@@ -6,7 +6,6 @@ Needs the simulated cell with the cycle config/cycle_tag.yaml: `make cell CYCLE=
 the launch file with robot:=sim and cycle_file: cycle_tag.yaml in the params_file. For a robot,
 publish the frame of your camera instead: child frame part_0, on /tf, stamped with the time of the
 image.
-
 """
 
 import contextlib

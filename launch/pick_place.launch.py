@@ -3,7 +3,6 @@
 Launch the cell: our nodes with the simulated robot or with the UR driver.
 
 ros2 launch ur5_pick_place pick_place.launch.py robot:=sim rviz:=true
-
 """
 
 import os
@@ -167,7 +166,6 @@ def check_everything(given: dict[str, str], needed: list[tuple[str, str]]) -> No
     given : dict
         The arguments.
     needed : list of (package, path within its prefix)
-
     """
     load_arm(given['ur_type'], given['kinematics_params_file'])
     if given['params_file']:
@@ -214,7 +212,6 @@ def driver(given: dict[str, str]) -> GroupAction:
 
     It inherits none of our launch configurations, as an empty `kinematics_params_file` would
     override its default.
-
     """
     robot, robot_ip = given['robot'], given['robot_ip']
     if robot == 'real' and not robot_ip:

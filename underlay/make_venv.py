@@ -6,7 +6,6 @@ Run by `make setup`, with the ROS distribution as its argument. Every step leave
 hash of its inputs, so that a second run has nothing to do and an interrupted one goes on where it
 stopped. Standard library only, and in syntax that older Pythons accept, so that they are refused
 with a message.
-
 """
 
 import ctypes

@@ -3,7 +3,6 @@
 Make `.venv/bin/python` independent of the shell's ROS; called at its start, by a .pth file.
 
 Before the wheels' own start file, which restarts the process with the environment left here.
-
 """
 
 import os

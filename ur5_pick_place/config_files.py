@@ -27,7 +27,6 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     A loader that refuses what makes a short file large: aliases, depth and huge numbers.
 
     It also refuses duplicate keys, of which PyYAML would keep the last.
-
     """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
@@ -84,7 +83,6 @@ def parse_yaml(content: bytes) -> Any:
 
     Raises `InvalidInput`: it is larger than `MAX_BYTES`, not text, not YAML, or has an alias or a
     duplicate key.
-
     """
     try:
         return _parsed(content)[0]
@@ -150,7 +148,6 @@ def user_path(path: str | Path) -> Path:
     Return a path with the home directory for `~`, as no shell does it in `name:=~/file`.
 
     Raises `InvalidInput`: the home directory is unknown.
-
     """
     try:
         return Path(path).expanduser()
@@ -164,7 +161,6 @@ def read_bytes(path: str | Path) -> bytes:
 
     Raises `OSError`: it cannot be read, or is a folder, a pipe or a device instead of a file.
     `InvalidInput`: the home directory is unknown.
-
     """
     path = user_path(path)
     if path.exists() and not (path.is_file() or path.is_dir()):  # an empty pipe would keep us
@@ -180,7 +176,6 @@ def write_atomically(path: Path, content: bytes, like: Path | None = None) -> No
     It keeps its mode and owner, or gets those of the file `like`. A symlink is followed.
 
     Raises `OSError`: it cannot be written; the old file is left.
-
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +203,6 @@ def read_yaml(path: str | Path, what: str) -> Any:
     `what`: names the file in an error, such as 'scene file'.
 
     Raises `InvalidInput`: the file cannot be read; gives the reason.
-
     """
     return load_yaml(path, what, lambda content: content)
 
@@ -233,7 +227,6 @@ def load_yaml(path: str | Path, what: str, build: Callable[[Any], T]) -> T:
 
     Raises `InvalidInput`: the file cannot be read, or `build` refuses it; names the file and the
     line of the error's `key`.
-
     """
     content, root = _read(path, what)
     try:
@@ -269,7 +262,6 @@ def read_parameters(path: Path, node: str = '') -> dict[str, Any]:
     `node`: full name of the node that they are for, as ROS chooses them; empty for all nodes.
 
     Raises `InvalidInput`: the file cannot be read, or holds no mapping.
-
     """
     content = read_yaml(path, 'parameter file')
     if not isinstance(content, dict | None):
@@ -309,7 +301,6 @@ def share_directory() -> Path:
     Return the checkout, or the share folder of the prefix in which the package is installed.
 
     Raises `InvalidInput`: neither exists.
-
     """
     for parent in Path(__file__).resolve().parents[1:]:
         for folder in (parent, parent / 'share' / _NAME):

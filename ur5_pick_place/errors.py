@@ -3,7 +3,6 @@
 The exceptions: each message names the thing, its value, the bounds and what to do.
 
 An expected absence, such as a missing IK branch, is a value, not an exception.
-
 """
 
 import re
@@ -18,7 +17,6 @@ def one_line(text: object) -> str:
 
     Characters that are not printable (line ends, ESC, bidirectional marks) are escaped as in
     Python, such as `\n`; of more than 4000 characters the middle is left out.
-
     """
     line = str(text)
     if len(line) > _LONGEST:
@@ -61,7 +59,6 @@ class InvalidInput(Ur5PickPlaceError, ValueError):
     An input is malformed: not finite, out of range, of wrong shape, or unknown.
 
     `key`: the entry of a file that is wrong, such as 'stages[3].to'; empty if it is not known.
-
     """
 
     def __init__(self, message: object = '', key: str = '') -> None:
@@ -126,7 +123,6 @@ class IncompletePath(PlanningError):
     A Cartesian path cannot be followed to its end.
 
     `fraction`: fraction of the path, 0 to 1, that can be followed.
-
     """
 
     def __init__(self, message: str, fraction: float) -> None:
@@ -143,7 +139,6 @@ class GateRefusal(PlanningError):
     The gate found a reason not to send a motion.
 
     `check`: which check refused, one of `planning.gate.CHECKS`.
-
     """
 
     def __init__(self, message: str, check: str) -> None:

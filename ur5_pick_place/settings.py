@@ -5,7 +5,6 @@ Frozen settings with units and bounds.
 A settings class is a frozen dataclass whose fields have description, unit and range. The same
 metadata checks the values of an object, validates the files of a user, nested ones too, and
 describes the ROS parameters.
-
 """
 
 import math
@@ -49,7 +48,6 @@ def setting(
       value
     - `of`: the type of the entries of a tuple or of the values of a dict; the keys of a dict are
       text
-
     """
     meta = {
         'description': description,
@@ -85,7 +83,6 @@ class Settings:
 
         Raises `InvalidInput`: a key is unknown or missing, or a value has the wrong type or is out
         of bounds.
-
         """
         what, known = where or cls.title, {f.name: f for f in fields(cls)}
         if not isinstance(values, Mapping):

@@ -91,7 +91,6 @@ def check_metres(name: str, position: Sequence[float]) -> None:
 
     Raises `InvalidInput`: it is more than `_FAR` away; names it, and asks whether it is in
     millimetres.
-
     """
     far = math.hypot(*position)
     if far > _FAR:
@@ -109,7 +108,6 @@ def quiet_pipe() -> Iterator[None]:
 
     What the terminal cannot show, such as `↷` in Latin-1, is printed as Python writes it.
     What goes to a stream that is closed, as after `ik … >&-`, is dropped.
-
     """
     nowhere = Path(os.devnull)
     sys.stdout = sys.stdout or nowhere.open('w', encoding='utf-8')

@@ -5,7 +5,6 @@ Whatever a person, a fault or an object does to the cell, in any order.
 No motion after a stop before it is rearmed, a held part stays held, the first reason is kept, and
 in the end the cell can be recovered. Hypothesis shrinks an order that fails. UR5_ORDERS=200 asks
 for more orders.
-
 """
 
 import contextlib

@@ -5,7 +5,6 @@ The two closed-loop methods on the simulated driver, without ROS.
 Both reach their goal near the straight line and keep every limit, alike at 0, 50 and 100 ms of
 servo lag, whatever the slider says and however late or lossy the messages are; each stop names its
 reason and leaves the arm at rest.
-
 """
 
 import re

@@ -4,7 +4,6 @@ Where a cycle spends its time: slow near contact alone, and no wait that nothing
 
 The cycle runs in the simulated cell, in process; the TCP is computed from the measured joints by
 the independent arm.
-
 """
 
 import numpy as np

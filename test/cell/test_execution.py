@@ -4,7 +4,6 @@ A planned line on the simulated arm: at any slider it arrives on its path, and a
 
 The driver and the watch run without ROS, in simulated time; `test_planner_execution.py` does some
 of it through DDS.
-
 """
 
 import numpy as np

@@ -3,7 +3,6 @@
 Every kind of gripper in a cycle of the simulated cell, with its faults.
 
 Fingers, cup and parts are those of the cell, judged by where the part is.
-
 """
 
 import math

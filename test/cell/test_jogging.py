@@ -4,7 +4,6 @@ Jogging in the simulated cell, with physics and without ROS.
 
 The arm follows a command in its direction, slows down before whatever is in its way and rests
 there with the reason, leaves it again, and rests soon after the last command.
-
 """
 
 from dataclasses import replace

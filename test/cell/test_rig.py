@@ -4,7 +4,6 @@ The whole cell in one process: every fault once, both closed loops stopped, some
 
 All cases are `make faults`, long runs `make soak`. Here each fault comes in one stage, drawn by
 seed, among the stages in which it matters.
-
 """
 
 import logging

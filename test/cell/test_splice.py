@@ -4,7 +4,6 @@ A trajectory controller that splices a new trajectory onto the running one, as n
 
 The arm is led as under a controller that restarts, and every stop still stops it. Jogs and closed
 loops keep their limits on either, though their messages arrive up to two cycles late, by chance.
-
 """
 
 

@@ -50,7 +50,6 @@ class NodesCell:
     A `lab.cell.Cell` whose nodes run as processes over DDS, with their parameters.
 
     `operator` is already prepared; `real_time_factor`: largest ratio of simulated to wall time.
-
     """
 
     def __init__(
@@ -218,7 +217,6 @@ def open_nodes(
 
     `overrides`: parameters of the task node that differ from `config/`. `real_time_factor`:
     simulated seconds per second.
-
     """
     config = share_directory() / 'config'
     model = load_model(overrides.get('ur_type', 'ur5'))

@@ -98,7 +98,6 @@ class CaseResult:
 
     `end`: 'stopped', 'placed', 'impossible' where the state of the cell did not allow this fault,
     or 'lost' with its process. Commands are counted between stop and rearming.
-
     """
 
     fault: str
@@ -127,7 +126,6 @@ def run_matrix(
     `faults` are keys of `EXPECTED`, `overrides` settings that differ from `config/`. `open_cell`
     opens the cell of a worker, and a new one after a failed case; with `fresh` one for each case,
     so that no figure depends on the cases before it.
-
     """
     cases = [(fault, stage) for fault in faults for stage in stages]
     open_work = partial(_open_work, open_cell, overrides or {}, fresh)
@@ -173,7 +171,6 @@ class Case:
 
     `cell` has `start` and `target` taught. The fault, empty for none, comes `delay` [s] after the
     beginning of `stage`, or of the cycle if that is empty.
-
     """
 
     def __init__(
@@ -188,7 +185,6 @@ class Case:
         Run the cycle, inject the fault, judge the reaction and recover; return the result.
 
         Raises `Ur5PickPlaceError`: the stage of the fault did not come, or the cycle did not end.
-
         """
         cell = self._cell
         cell.put_part(self._start)

@@ -50,7 +50,6 @@ class FaultOperator(SimulatedCell):
     `clock`: last time received on `/clock` [s]. `gripped`: joints (6,) [rad] and pose of the cube
     (4, 4) when it was gripped last. `peak`: largest joint speeds received (6,) [rad/s]. Both may
     be reset.
-
     """
 
     def __init__(self, watch: Callable[[], object]) -> None:
@@ -93,7 +92,6 @@ class FaultOperator(SimulatedCell):
 
         Faults of `joint_states` do not affect the controller state, so that is used; while the
         controller is inactive, `joint_states` are.
-
         """
         t, q = self._controlled
         return q if self.clock - t < _FRESH else self._joints
@@ -104,7 +102,6 @@ class FaultOperator(SimulatedCell):
         Counts of motion commands, hold commands and switched gripper outputs.
 
         Outputs that switch while `io_states` are silent are not counted, as the time is unknown.
-
         """
         return len(self._goals) + self._streamed, self._holds, self._switched
 

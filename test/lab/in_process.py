@@ -75,7 +75,6 @@ class InProcessCell:
 
     `overrides`: settings that differ from `config/`, by name. `cycles`: of the driver so far, also
     while it is dead. `events`: of the task, with `event` and the robot's `time` [s].
-
     """
 
     silence_limit, reaction_limit = 0.65, 0.5

@@ -38,7 +38,6 @@ class ControllerPort:
     A trajectory controller of the driver, as `controller.Controller`.
 
     `motions` counts the goals and trajectory segments that it was sent, `holds` the hold commands.
-
     """
 
     def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
@@ -171,7 +170,6 @@ class InProcessTaskPort:
 
     `planner`: the manager's, which must know what the gripper carries. `io_timeout`: silence of
     io_states that ends any job [s]. `gripper`: only of one with an action server.
-
     """
 
     def __init__(

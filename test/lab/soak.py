@@ -86,7 +86,6 @@ def soak(
 
     `overrides`: settings that differ from `config/`. `open_cell` opens the cell of a worker, and a
     new one after a failed cycle.
-
     """
     open_work = partial(_open_work, open_cell, overrides or {})
     ur_type = (overrides or {}).get('ur_type', 'ur5')

@@ -4,7 +4,6 @@ Faults and cycles through the real nodes over DDS, judged as those in process ar
 
 All faults in all stages are `make faults NODES=1`; here one of what the robot tells, one of what
 the joints tell, one of the gripper, and one cycle of the soak.
-
 """
 
 from contextlib import nullcontext

@@ -18,7 +18,6 @@ def run(folder: Path, item: str) -> str:
     Return the item; leave a file of its name for each time that it ran.
 
     An item that says `once` or `always` kills its process; `sleeps` takes long.
-
     """
     times = len(list(folder.glob(f'{item}-*')))
     (folder / f'{item}-{times}').touch()

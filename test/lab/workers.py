@@ -32,7 +32,6 @@ class Workers:
     Where cases run: in `jobs` processes on this machine, or in this process if that is one.
 
     `cluster`: address of a Dask scheduler, whose workers replace `jobs`; empty for none.
-
     """
 
     jobs: int = 1
@@ -58,7 +57,6 @@ def run_cases(
     often as its scheduler allows), from the case and the cause.
 
     Raises `InvalidInput`: dask.distributed is not installed, or the cluster cannot be used.
-
     """
     jobs = min(workers.jobs, len(cases))
     if jobs <= 1 and not workers.cluster:

@@ -3,7 +3,6 @@
 The cell on one machine, our nodes on another: over a bad cable, and over one that is cut.
 
 Each runs in a process of its own, as Fast DDS looks at a process's network cards only once.
-
 """
 
 import dataclasses

@@ -3,7 +3,6 @@
 Files and settings spoilt at random are read, or refused by the package's own errors.
 
 Real files are cut, mixed up and given values that nobody expects. UR5_FUZZ=50000 asks for more.
-
 """
 
 import copy

@@ -52,7 +52,6 @@ def own_node(kind: type[OwnNode], name: str, namespace: str, **options: Any) -> 
     Return a node with a context of its own, which leaves signals and ROS arguments to the program.
 
     Raises `InvalidInput`: the namespace or ROS_DOMAIN_ID is malformed.
-
     """
     context = Context()
     init_ros(context=context, signal_handler_options=SignalHandlerOptions.NO)
@@ -104,7 +103,6 @@ class Connection:
     Clients and subscriptions of a cell's nodes, on any node in their namespace.
 
     `group`: of the clients.
-
     """
 
     def __init__(self, node: Node, group: CallbackGroup | None = None) -> None:
@@ -215,7 +213,6 @@ class Connection:
         The requests are sent even to a node that seems not to be there. Each node stops the arm
         by itself, so each success is reported, and a failure only if both fail. The task node
         answers later than the planner, as it ends freedrive first.
-
         """
         failures: list[str] = []
 

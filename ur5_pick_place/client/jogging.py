@@ -120,7 +120,6 @@ def time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float)
     Return how long a motion at a twist takes from one pose (4, 4) of the TCP to another [s].
 
     `elapsed` [s] if it may turn by more than _MAX_ANGLE.
-
     """
     linear, angular = np.linalg.norm(twist[:3]), np.linalg.norm(twist[3:])
     if angular * elapsed > _MAX_ANGLE:

@@ -55,7 +55,6 @@ class Link(Connection):
     with its context. `timeout`: for the nodes to be there, and for a reply [s]. `watch`: called
     about 20 times a second during every wait but that for a stop; an error that it raises ends the
     wait.
-
     """
 
     def __init__(
@@ -83,7 +82,6 @@ class Link(Connection):
         Return a link to all nodes of a cell.
 
         Raises `TimedOut`: names what is missing; `InvalidInput`: as `own_node`.
-
         """
         name = f'client_{os.getpid()}_{next(_numbers)}'
         link = cls(own_node(Node, name, namespace), timeout, watch)
@@ -200,7 +198,6 @@ class Link(Connection):
 
         Raises `TimedOut`: names what did not come; `ExecutionError`: task node or planner has died
         meanwhile, or this client was closed.
-
         """
         self.check_open()
         seconds = self.timeout if seconds is None else seconds
@@ -262,7 +259,6 @@ class Link(Connection):
         Have both nodes stop the arm, and return once it is at rest.
 
         Raises `ExecutionError`: no node has accepted the stop, or the arm still moves.
-
         """
         self.check_open()
         answers: list[tuple[bool | None, str]] = []
@@ -312,7 +308,6 @@ class Link(Connection):
         There is no timeout once it is accepted: a slow speed slider is no fault, and the planner
         watches the arm. `halt` takes the future of the goal's handle where an exception, such as
         one of `watch`, ends the wait: the goal may have been accepted, or be so later.
-
         """
         sent = self.action(kind, name).send_goal_async(goal)
         is_over = False
@@ -345,7 +340,6 @@ class Link(Connection):
         Publish a stamped message at 50 Hz for a while; errors as `joints` and `wait`.
 
         Returns the ROS time that has passed [s]; in a simulation it differs from wall-clock time.
-
         """
         begin, first = time.monotonic(), self.received.joints()[1].header.stamp
         for i in range(max(1, round(seconds / _PERIOD))):

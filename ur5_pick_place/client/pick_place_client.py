@@ -81,7 +81,6 @@ class PickPlaceClient:
       the method, and stops the arm as Ctrl-C does
 
     Raises `TimedOut`: names the nodes that are missing.
-
     """
 
     def __init__(
@@ -112,7 +111,6 @@ class PickPlaceClient:
         State of the task, such as `idle`, `running: transfer` or `stopped: <reason>`.
 
         Also `stopped` while the planner alone is: it refuses every motion.
-
         """
         self._link.check_open()
         return stopped_first(*map(self._link.received.states.__getitem__, (TASK, PLANNER)))
@@ -162,7 +160,6 @@ class PickPlaceClient:
         - `avoid_collisions`: whether branches in collision count as missing
 
         Raises `InvalidInput`: the pose is malformed or the frame is unknown.
-
         """
         wanted = self._tcp_pose(xyz, yaw_deg, T, frame)
         avoids = requests.flag('avoid_collisions', avoid_collisions)
@@ -202,7 +199,6 @@ class PickPlaceClient:
         Raises `PlanningError`: the node refuses it, as the arm cannot reach it, say, and the place
         stays as it was; gives the reason; `InvalidInput`: the pose is malformed, or there is no
         such place.
-
         """
         self._check_place(place)
         if xyz is None and T is None:
@@ -239,7 +235,6 @@ class PickPlaceClient:
         Plan and check the whole run; nothing moves.
 
         Raises `PlanningError`: gives the node's reason, with the stage and the place.
-
         """
         with self._link.received.listening() as collected:
             is_planned, message = self._trigger('plan')
@@ -260,7 +255,6 @@ class PickPlaceClient:
         - `on_event`: takes each event of the run, as a dictionary, in this thread
 
         Raises `ExecutionError`: the run was refused, or stopped early; gives the node's reason.
-
         """
         return run_result(self._job('run', on_event))
 
@@ -269,7 +263,6 @@ class PickPlaceClient:
         Bring a running cycle to rest on its path; call it from another thread than `run`.
 
         Raises `ExecutionError`: no cycle is running; `TimedOut`: the arm does not come to rest.
-
         """
         self._request('pause')
         self._link.wait_for_rest()
@@ -283,7 +276,6 @@ class PickPlaceClient:
         Stop the arm, whoever moves it, and return once it is at rest; call it from any thread.
 
         Raises `ExecutionError`: no node has accepted the stop, or the arm does not come to rest.
-
         """
         self._link.stop_arm()
         with suppress(ExecutionError):  # a node has died, and the arm is at rest
@@ -329,7 +321,6 @@ class PickPlaceClient:
 
         Raises `Ur5PickPlaceError`: the motion was refused or ended early; gives the planner's
         reason.
-
         """
         scaling = requests.number('scaling', scaling, 0.0, 1.0)
         if not isinstance(place, str) or place:
@@ -375,7 +366,6 @@ class PickPlaceClient:
         Raises `ExecutionError`: the planner does not subscribe, a jog was stopped, the arm does
         not move, or it covers less than 70 % of the path and the planner has logged why (an
         obstacle, a limit, a singularity, the speed slider); gives the planner's reason.
-
         """
         jog(self._link, lambda: self.tcp, twist, joints, seconds, frame)
 
@@ -409,7 +399,6 @@ class PickPlaceClient:
 
         Raises `InvalidInput`: it is malformed, or the planner refused it; gives the planner's
         reason.
-
         """
         edges = requests.numbers('size', size, 3, 'm')
         for edge in edges:
@@ -449,7 +438,6 @@ class PickPlaceClient:
 
         Touch one fixed point, such as a tip on the table, with the TCP at least four times, the
         tool turned by 30 degrees or more between them; call `take` each time, then `result`.
-
         """
         return TcpTouches(self._pose_at_rest, self._scene_file)
 
@@ -494,7 +482,6 @@ class PickPlaceClient:
         Wait briefly until the state begins, or no longer begins, with one of `beginnings`.
 
         The state may arrive after the reply that it follows from.
-
         """
 
         def is_reached() -> bool:
@@ -552,7 +539,6 @@ class PickPlaceClient:
         Run a job of the task node to its end; return its events.
 
         Raises `ExecutionError`: it was refused, or stopped early.
-
         """
         if on_event is not None and not callable(on_event):
             raise InvalidInput(f'on_event = {quoted(on_event)}: must be a function of one event')

@@ -78,7 +78,6 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
     returns True, as that program ends, it no longer waits for anything.
 
     Raises `InvalidInput`: the namespace or ROS_DOMAIN_ID is malformed.
-
     """
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     name = f'preflight_{os.getpid()}_{time.monotonic_ns()}'

@@ -31,7 +31,6 @@ class ReceivedMessages:
 
     `changed` is notified after every change that somebody may wait for. `states` has the latest
     state of each node that publishes one, and `taught` the latest event `taught` of each place.
-
     """
 
     def __init__(self) -> None:
@@ -115,7 +114,6 @@ class ReceivedMessages:
         Return the present joints (6,) [rad], and their message.
 
         Raises `ExecutionError`: the driver is silent, or two publishers send them.
-
         """
         if self._bad_joints:
             raise ExecutionError(self._bad_joints)
@@ -131,7 +129,6 @@ class ReceivedMessages:
         Return whether recent joints show that the arm has not moved for a while.
 
         Silence does not show it; errors as `joints`.
-
         """
         self.joints()
         with self.changed:

@@ -107,7 +107,6 @@ def tcp_pose(
     `mounting`: tells what is down in the frame of the pose.
 
     Raises `InvalidInput`: both or none are given, a yaw beside a matrix, or they are malformed.
-
     """
     if (xyz is None) == (T is None):
         raise InvalidInput('give either xyz (with yaw_deg) or T')
@@ -248,7 +247,6 @@ def solutions(state: JointState, message: str) -> Solutions:
 
     `state`: six joints of each branch that was found, named `<branch>/<joint>`; if it is not so,
     none counts as found. `message`: of the error code.
-
     """
     found: dict[str, Array] = {}
     if len(state.position) == len(state.name) and len(state.name) % 6 == 0:

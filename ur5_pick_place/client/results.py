@@ -21,7 +21,6 @@ class PlanReport:
     - `motion_time`: of all motions together [s]
     - `cycles`: how many times the run goes through the stages of the cycle file
     - `rows`: one for each motion: its duration, its speeds, and how much of each limit it uses
-
     """
 
     message: str
@@ -44,7 +43,6 @@ class RunResult:
     - `verified`: whether the gripper's feedback verified every grasp of a part that was placed;
       False without feedback
     - `duration`: from the start of the run to its end [s of ROS time]
-
     """
 
     placed: int
@@ -87,7 +85,6 @@ class Solutions(dict[str, Array]):
     Of each branch the joints (6,) [rad].
 
     - `missing`: why each other branch has no solution
-
     """
 
     def __init__(self, joints: Mapping[str, Array], missing: Mapping[str, str]) -> None:

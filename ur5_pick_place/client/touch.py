@@ -57,7 +57,6 @@ class _Touches(ABC):
         Raises `ExecutionError`: the result is not good enough to be used, or the file cannot be
         written; `InvalidInput`: the file is no scene, none is given although the nodes have none,
         or the name means a file of the package.
-
         """
         file = scene_file or self._scene_file()
         if not file:

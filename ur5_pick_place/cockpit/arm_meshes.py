@@ -43,7 +43,6 @@ def meshes_of(urdf: str, model: Model, tf_prefix: str) -> list[LinkMesh]:
     Return the meshes of an arm's links, its `collision` ones, which are plain STL.
 
     Raises `InvalidInput`: the text is no URDF of this arm, or a mesh cannot be read.
-
     """
     try:
         root = ElementTree.fromstring(urdf)

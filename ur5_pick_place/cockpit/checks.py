@@ -30,7 +30,6 @@ class PreflightTab:
     Checks whether the cell is ready to move, as the command `preflight` does.
 
     `collect`: returns what is seen of the cell; takes up to ten seconds.
-
     """
 
     def __init__(self, gui: viser.GuiApi, collect: Callable[[], Observed]) -> None:
@@ -101,7 +100,6 @@ class TouchTab:
     Finds TCP and table height by touches, and writes them to the scene file only on request.
 
     `where`: takes a link and a frame; returns the link's present pose (4, 4) in the frame.
-
     """
 
     def __init__(

@@ -4,7 +4,6 @@ Who may open the page and its WebSocket: those with the token, but no page of an
 
 viser serves everybody, and checks neither the origin of a WebSocket nor what arrives on it. Here
 are the checks, and `open_server`, which puts them before viser's own server.
-
 """
 
 import hmac
@@ -116,7 +115,6 @@ def listen(host: str, port: int) -> socket.socket:
     Return a socket that listens on an address.
 
     Raises `InvalidInput`: the port is taken, or the host is not an address of this machine.
-
     """
     try:
         family, kind, proto, _, address = socket.getaddrinfo(
@@ -146,7 +144,6 @@ def open_server(listener: socket.socket, guard: Guard, warn: Warn) -> viser.Vise
 
     Raises `InvalidInput`: the installed viser does not start its server by
     `websockets.asyncio.server.serve`.
-
     """
     guarded: list[bool] = []
     serve = web.serve

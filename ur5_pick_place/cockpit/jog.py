@@ -4,7 +4,6 @@ Jogging while a button is held: one message to the planner per report that count
 
 The planner ends a jog 0.2 s after the last message. Nothing here may repeat a message by itself:
 if a browser dies, freezes or loses its connection, the jog must end.
-
 """
 
 import math
@@ -36,7 +35,6 @@ class HoldFilter:
 
     A report counts only 15 to 200 ms after the previous one of the same button: a single late
     report, or a burst after a stall, may be of a button that was released since.
-
     """
 
     clock: Callable[[], float] = time.monotonic  # steady time [s]
@@ -60,7 +58,6 @@ class Jog:
     `prefix`: of frames. `stamp_of_joints`: returns the stamp of the latest joint_states [s].
     Messages are stamped only if this node's clock agrees with it. It does not in the simulated
     cell, as this node runs on wall time, nor if the clocks of two PCs differ.
-
     """
 
     def __init__(

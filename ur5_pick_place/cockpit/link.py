@@ -63,7 +63,6 @@ class CellLink(Connection):
     a name and a MarkerArray: `plan` or `path`. `on_jog`: takes what the planner logs about a jog:
     why it was refused, slowed or ended. `on_figures`: takes the values of the task node's
     diagnostics, by name.
-
     """
 
     def __init__(
@@ -184,7 +183,6 @@ class CellLink(Connection):
         Return the pose (4, 4) of a link in a frame at joints, as the nodes' kinematics has it.
 
         It waits for the answer: not to be called from the thread that spins the node.
-
         """
         if not self._fk.service_is_ready():
             raise ExecutionError('compute_fk is not there: start ik_service')
@@ -204,7 +202,6 @@ def _shown(value: Any) -> Any:
 
     Text becomes one line. Of a dict only the keys are shown. A list becomes the word 'list' unless
     it holds numbers only. Other values are unchanged.
-
     """
     if isinstance(value, str):
         return one_line(value)

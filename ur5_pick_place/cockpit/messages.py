@@ -5,7 +5,6 @@ Which messages of a browser are let in: known types with their fields, numbers w
 The page's own client sends nothing else that the cockpit uses; in particular viser's requests for
 a public address, uploads and the browser's storage are not on the list. Needs neither viser nor
 ROS.
-
 """
 
 import math
@@ -96,7 +95,6 @@ def problem_of(
     Return what is wrong with a message of a browser; empty if it may be let in.
 
     `value_problem` takes the uuid of a control and the value that is to be entered there.
-
     """
     if isinstance(data, str):
         return 'text: must be binary'

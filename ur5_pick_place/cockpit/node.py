@@ -5,7 +5,6 @@ Serve the page that shows the cell and commands its nodes; prints its address.
 - http://127.0.0.1:8060/?token=...: the page, for those who have the token
 - trajectory_planner/delta_twist_cmds, delta_joint_cmds: while a button is held
 - pick_place/<place>_pose: where a handle was dragged
-
 """
 
 import math

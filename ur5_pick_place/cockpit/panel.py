@@ -47,7 +47,6 @@ class Panel:
     The controls of the page.
 
     `robot`: one of `ROBOTS` of `node_list`.
-
     """
 
     def __init__(self, server: viser.ViserServer, link: CellLink, robot: str) -> None:

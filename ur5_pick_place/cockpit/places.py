@@ -40,7 +40,6 @@ class PlaceHandle:
     `number`: index of the place: handles of untaught places stand apart by it. `size`: edges of
     the part [m]. `send`: takes the name and the pose of the TCP (4, 4) at the end of a drag.
     `on_drag`: same, during a drag.
-
     """
 
     def __init__(
@@ -127,7 +126,6 @@ class PlaceHandle:
         Show the pose of the TCP (4, 4) that TF has, if no drag and no answer is under way.
 
         Plan may update it without an event.
-
         """
         if self.is_dragged or self._requested:
             return
@@ -162,7 +160,6 @@ class PlaceHandles:
     All handles, by the events of the task node.
 
     `size`: edges of the part [m]. `send` and `on_drag`: see `PlaceHandle`.
-
     """
 
     def __init__(

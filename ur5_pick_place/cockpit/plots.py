@@ -23,7 +23,6 @@ class Plots:
     Two plots over the last seconds.
 
     `model`: source of the limits.
-
     """
 
     def __init__(self, gui: viser.GuiApi, model: Model) -> None:

@@ -33,7 +33,6 @@ class JogTab:
     Buttons that move the arm while they are held.
 
     `is_real`: whether to begin at a tenth of the speed.
-
     """
 
     def __init__(self, gui: viser.GuiApi, jog: Jog, is_real: bool) -> None:
@@ -85,7 +84,6 @@ class FaultsTab:
     The simulated cell's faults and its feeder.
 
     `panel`: shows the answers. `places`: source of the pose where the part is put.
-
     """
 
     def __init__(

@@ -79,7 +79,6 @@ class CellView:
     Draws the cell on the page.
 
     `scene`: of the parameters: table, tool, boxes and the size of the part.
-
     """
 
     def __init__(self, server: viser.ViserServer, model: Model, scene: Scene) -> None:
@@ -241,7 +240,6 @@ class CellView:
         Draw paths and thin arms (n, 3), and outlines, pairs of points (2 n, 3).
 
         They take the place of those drawn earlier under that name.
-
         """
         pairs = [line[: len(line) // 2 * 2].reshape(-1, 2, 3) for line in outlines]
         for kind, found, colour, width in (

@@ -139,7 +139,6 @@ def read_arm(arguments: argparse.Namespace) -> Arm:
     Return the arm that the options describe.
 
     Raises `InvalidInput`: an unknown robot, an invalid file, or `--tip tcp` without a scene.
-
     """
     model = load_model(arguments.robot)
     T_tool_tip, collisions = _surroundings(model, arguments.scene, arguments.mounting)

@@ -38,7 +38,6 @@ def diagram(cycle: Sequence[Stage]) -> str:
 
     A bent arrow marks a move that is blended into the next one; a dotted one comes from a place
     that is read from a TF frame.
-
     """
     lines = ['flowchart LR']
     groups = [(is_move, list(stages)) for is_move, stages in groupby(cycle, lambda s: s.is_move)]

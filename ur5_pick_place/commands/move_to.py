@@ -46,7 +46,6 @@ class MoveTo:
     Plans a PTP motion, executes it and measures the error, through the package's services.
 
     `signals`: terminating signals so far; waits raise KeyboardInterrupt once there is one.
-
     """
 
     def __init__(self, signals: Sequence[int]) -> None:
@@ -83,7 +82,6 @@ class MoveTo:
         Cancel a goal and wait for its end; have both nodes stop the arm if that does not come.
 
         Raises `ExecutionError`: neither the cancellation nor a stop was answered.
-
         """
         if self._comes(sent.done):
             handle: Any = sent.result()

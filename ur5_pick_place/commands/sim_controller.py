@@ -4,7 +4,6 @@ The simulated cell behind a UR controller's own ports, until Ctrl-C; needs no RO
 
 UR's driver, ur_rtde, UR's RTDE library and scripts connect to it as to a robot. It stands at the
 demo's home with released brakes, under remote control.
-
 """
 
 import argparse

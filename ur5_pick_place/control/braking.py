@@ -32,7 +32,6 @@ def follows_plan(goal: Goal, status: RobotStatus, t: float) -> bool:
 
     They are not if somebody else has stopped the arm and this node does not know it yet:
     pick_place cancels all goals where this node answers its stop late, as it may on a busy PC.
-
     """
     if status.qd is None:
         return False
@@ -56,7 +55,6 @@ def braking_motion(
 
     It begins at the stamp of the joints. The controller has `takeover_time` [s] from the steady
     time `now` [s] on to receive it before it brakes.
-
     """
     t = goal.time_at(status.stamp, status.speed_scaling)
     if is_slow(status) or not goal.is_running_at(t) or not follows_plan(goal, status, t):

@@ -14,7 +14,6 @@ class Conditions:
 
     `unset_parameters` names those that the user must set; not empty, it refuses all motion.
     `clock` returns the steady time [s].
-
     """
 
     def __init__(

@@ -73,7 +73,6 @@ class Goal:
 
     Times are stamps of joint states [s] or times in its trajectory [s], but for `sent`. The
     controller reports that it was accepted and has arrived; the measured joints decide.
-
     """
 
     trajectory: Trajectory
@@ -191,7 +190,6 @@ class OwnGoals:
 
         A goal is delivered within `REPLY_TIMEOUT`; one that the controller does not report at
         twice that time has ended, unless it is the `current` one. `now` as in `record_sent`.
-
         """
         last = now - 2.0 * REPLY_TIMEOUT
         for goal, sent in list(self._open.items()):
@@ -247,7 +245,6 @@ class Controller(Protocol):
         Return whether a motion may now replace one that passes its points at stamps (n,) [s].
 
         `stamp` is that of the latest joints [s].
-
         """
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
@@ -270,5 +267,4 @@ class Controller(Protocol):
 
         `stop_progress`: returns how far the stop has come; called when the controller manager has
         answered, which may be late.
-
         """

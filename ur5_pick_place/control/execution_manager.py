@@ -54,7 +54,6 @@ class ExecutionManager:
     - `stops`: number of calls of `stop`, for callers that are about to plan
     - `interruptions`: number of stops, faults and rearms: a motion requested before one does not
       begin after it
-
     """
 
     def __init__(
@@ -127,7 +126,6 @@ class ExecutionManager:
         `on_end` is called at the end: done if the joints have reached the goal.
 
         Raises `GateRefusal`, `ExecutionError`: nothing was sent; gives the reason.
-
         """
         with self._admitted(trajectory):
             prepared = self._controller.prepare(trajectory)  # takes time if it is long
@@ -145,7 +143,6 @@ class ExecutionManager:
         Check the roll-out of a closed loop with the gate, make the loop and run it, as `start`.
 
         `make_loop` takes the gate's report on the roll-out and may refuse it.
-
         """
         check_replaces_trajectories(self._replaces, 'a closed loop', 'use method ik, or')
 
@@ -172,7 +169,6 @@ class ExecutionManager:
         A motion that cannot brake is canceled at once. With `is_near` there is an obstacle in the
         path: a motion that cannot stop before it is canceled too. Each `watch` repeats the cancel
         until the goal has ended and, with `latch`, the arm is at rest.
-
         """
         self.stops += 1
         self.interruptions += 1
@@ -387,7 +383,6 @@ class ExecutionManager:
         Check a motion with the gate, then let the block prepare and begin it; one at a time.
 
         The block may take long. Raises as `start`.
-
         """
         with self._gating:
             self._check_may_begin()

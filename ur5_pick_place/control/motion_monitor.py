@@ -4,7 +4,6 @@ Monitor one motion against its plan, in scaled time: arrived, deviating, stalled
 
 Scaled time runs with the robot's speed scaling: with the speed slider at 10 % one second of it
 takes 10 s.
-
 """
 
 from dataclasses import dataclass
@@ -81,7 +80,6 @@ class StallDetector:
 
     `stall_time`: how long the arm may stand still [s]; 1.8 s if the plan turns less than 5 mrad
     meanwhile.
-
     """
 
     def __init__(self, stall_time: float) -> None:
@@ -119,7 +117,6 @@ class MotionMonitor:
 
     - `now`: stamp of the joints when the motion was sent [s]
     - `wait`: longest time in which the robot still receives the trajectory and does not move [s]
-
     """
 
     def __init__(
@@ -143,7 +140,6 @@ class MotionMonitor:
         Go back to about the beginning of the plan if the arm, at joints `q`, is still there.
 
         Returns whether it is.
-
         """
         if not self._first.size or np.abs(q - self._first).max() > _BEGUN:
             return False
@@ -158,7 +154,6 @@ class MotionMonitor:
         Return the fault, or None, at joints `q` (6,) [rad] with the stamp `now` [s].
 
         The arm may be anywhere on the part of the path planned for the last `stall_time`.
-
         """
         passed, self._now = max(0.0, now - self._now), now
         self._first = self._first if self._first.size else q

@@ -4,7 +4,6 @@ Where on its path an arm is, from its joints alone.
 
 A path that retraces itself passes the same joints more than once: of passes that are about equally
 near the earliest counts, so that nothing after it is left out.
-
 """
 
 import numpy as np
@@ -44,7 +43,6 @@ class PathTracker:
     Follows an arm along joints (n, 6) of its path [rad], always forwards.
 
     Of the next `ahead` samples the nearest one counts.
-
     """
 
     def __init__(self, path: Array, ahead: int, equally_near: float = 0.0) -> None:

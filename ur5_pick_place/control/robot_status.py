@@ -89,7 +89,6 @@ def was_suspended(seconds: float, peer_timeout: float) -> bool:
     Return whether a process that was not run for `seconds` counts as suspended.
 
     It does after `peer_timeout` [s], unless a loaded PC may still be the cause.
-
     """
     return seconds > max(peer_timeout, _MAX_STALL)
 
@@ -161,7 +160,6 @@ class RobotStatus:
         - `now`: steady-clock time [s]
         - `stamp_gap`: largest time between the stamps of the messages since the last update [s],
           if there were several
-
         """
         before = self._last
         if self.is_impossible(stamp, q, names):
@@ -187,7 +185,6 @@ class RobotStatus:
         `gap` [s] is the time between two checks, the second one at the steady time `now` [s].
         Steady time beyond the usual period between checks is time in which this process was not
         run. The robot was not silent then: its messages are waiting to be read.
-
         """
         if self.silent_since is not None and self.arrived is not None and gap > _CHECK_PERIOD:
             counts_from = self.silent_since + gap - _CHECK_PERIOD
@@ -245,7 +242,6 @@ def find_fault(
     - `now`: steady-clock time [s]
     - `is_streamed`: whether a closed loop runs, which needs joints all the time; a trajectory ends
       by itself
-
     """
     if status.bad_joints:
         return f'impossible joint_states: {status.bad_joints}; check the driver'
@@ -268,7 +264,6 @@ def mode_fault(status: RobotStatus, are_required: bool = True) -> str | None:
 
     `are_required`: False for a driver that need not publish them: what it has published is
     checked.
-
     """
     if are_required and (status.safety_mode is None or status.robot_mode is None):
         return (

@@ -19,7 +19,6 @@ class SpeedProfile:
     - `is_possible` (n,): False where the rate is so low that the speed would fall below zero
     - `duration` (n,)
     - `knots` (2, n): times at which the second derivative jumps
-
     """
 
     def __init__(

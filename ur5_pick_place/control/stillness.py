@@ -29,7 +29,6 @@ class Stillness:
     An arm that turns less than 1 mrad in that time is slow. It drifts, which counts as motion, if
     it has turned by more in the last 1.5 s while it was slow. What it turned before that
     does not count: an arm that was stopped is at rest as soon as it is slow.
-
     """
 
     def __init__(self) -> None:
@@ -130,7 +129,6 @@ class ForeignMotion:
     Compares the arm with the joints at which it rests between our motions.
 
     Times are stamps of joint states [s]: a slow simulation brakes for seconds of wall clock.
-
     """
 
     def __init__(self) -> None:
@@ -147,7 +145,6 @@ class ForeignMotion:
         Return a fault if the arm at joints `q` (6,) [rad] at `stamp` moves without our motion.
 
         Slow motions are detected too, because the arm is compared with where it came to rest.
-
         """
         if not self.stillness.is_moving:
             self._moving_since = stamp

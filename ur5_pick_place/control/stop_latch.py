@@ -4,7 +4,6 @@ The stop latch: refuses motion, and commands the arm to hold until it is at rest
 
 A stop concerns the arm, not only our own goals: it may be moved by an unknown client, or by a goal
 whose sender has died.
-
 """
 
 import numpy as np
@@ -31,7 +30,6 @@ class StopLatch:
     - `reason`: why it is set; empty while it is reset
     - `has_never_been_ready`: whether the robot has not been ready yet since the start
     - `was_moving`: whether a motion of ours was running when the fault occurred
-
     """
 
     def __init__(self, conditions: Conditions) -> None:
@@ -123,7 +121,6 @@ class StopLatch:
         After a cancel the controller holds the joints measured at that moment. By then the arm has
         moved on by servo lag and braking distance, up to 0.1 rad at full speed, and it would jump
         back by that as soon as somebody unlocks it or presses Play.
-
         """
         status = self._seen.status
         if not (self.was_moving and status.is_held_by_robot) or self._holds:

@@ -8,7 +8,6 @@ each in units of its acceleration limit. Several moments and fractions of the li
 all at once, on samples of the plan, and the earliest stop counts that keeps the limits. It is
 nowhere faster than the plan was at the same place: with sigma, the fraction of the plan's speed,
 at most 1, it keeps every bound on speed that the plan has kept there.
-
 """
 
 from collections.abc import Iterator
@@ -82,7 +81,6 @@ def brake(
     where it brakes at its limits it is followed, to its end if need be. It exceeds no limit of
     joint velocity, acceleration and jerk. With `dynamics`, a joint needs at most its torque limit,
     or what the plan itself needs there, unless the plan goes on for long without such a stop.
-
     """
     if t >= trajectory.duration:
         return hold_trajectory(trajectory.q[-1])
@@ -317,7 +315,6 @@ def resume_on_path(
 
     The time scaling rises from 0 to 1 as a smooth step, nowhere faster than the plan; the quickest
     start that keeps the limits, and with `dynamics` those of torque, is chosen.
-
     """
     t = first_pass(trajectory, q, within)
     if trajectory.duration - t < _SPACING / 10:
@@ -402,7 +399,6 @@ def _merged(even: Array, own: Array, gap: float) -> Array:
     Return both sorted, within the ends of `even`, no even point closer than `gap` to an own one.
 
     The plan's own points have priority, because its jerk switches there.
-
     """
     first, last = even[0], even[-1]
     own = own[(own > first + gap) & (own < last - gap)]

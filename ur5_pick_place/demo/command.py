@@ -4,7 +4,6 @@ The demo: one command that runs the whole system on the simulated cell.
 
 It starts every node as a process in its own DDS domain, teaches, plans and runs a cycle file, and
 writes the results to `out/`.
-
 """
 
 import logging

@@ -80,7 +80,6 @@ def changes_of(preset: str | None = None, lag: float | None = None) -> dict[str,
     Return the changed settings; a larger servo lag reduces the joint velocities.
 
     Raises `InvalidInput`: the lag is out of range.
-
     """
     changes: dict[str, Any] = asdict(PRESETS[preset]) if preset else {}
     if lag is None:
@@ -100,7 +99,6 @@ def run_methods(
     folder for recording and logs.
 
     Raises `Ur5PickPlaceError`: the nodes do not start, or nothing was recorded.
-
     """
     path = work / 'run.mcap'
     with RunFile(path, {'arm': arm_of(options)}) as file:

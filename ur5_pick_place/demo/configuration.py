@@ -22,7 +22,6 @@ class Configuration:
     `overrides`: settings by name that differ from `config/`.
 
     Raises `InvalidInput`: a file cannot be read, or holds no parameters.
-
     """
 
     def __init__(self, overrides: Mapping[str, Any]) -> None:

@@ -50,7 +50,6 @@ def read_cycle(name: str, gripper: str) -> tuple[Path, Cycle]:
 
     Raises `InvalidInput`: the file is missing or invalid, or sets an output that this kind of
     gripper uses.
-
     """
     given = user_path(name)
     is_own = bool(name) and (given.name != name or os.path.lexists(given))
@@ -66,7 +65,6 @@ def layout(
     Return a spot on the table for each place of a cycle but home and those read from a frame.
 
     Raises `InvalidInput`: there are too many.
-
     """
     taught = [n for n, place in cycle.places.items() if n != HOME and not place.from_frame]
     picks = {t.pick for t in transfers(annotate(cycle))}
@@ -102,7 +100,6 @@ def task_of(
 
     Raises `InvalidInput`: it reads a place from a TF frame, which nobody publishes here, or does
     not go with that grid or displacement.
-
     """
     for name, place in cycle.places.items():
         if place.from_frame:
@@ -133,7 +130,6 @@ def pick_places(cycle: Cycle) -> list[str]:
     Return the places where parts must lie at first, in order.
 
     A place at which an earlier transfer puts a part down needs none.
-
     """
     laid: set[str] = set()
     found: list[str] = []
@@ -201,7 +197,6 @@ class Attendant:
 
     `switch`: takes an input and its level. `feed`: brings the next part. `cycles`: of the run; the
     next part is brought after each of them but the last.
-
     """
 
     def __init__(

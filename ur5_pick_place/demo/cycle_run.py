@@ -25,7 +25,6 @@ class CycleRun:
 
     `scene`: of the nodes; says where the tool grips a cube. `stages`: those of the cycle that wait
     for an input get it during a run.
-
     """
 
     def __init__(
@@ -45,7 +44,6 @@ class CycleRun:
         Wait for the cell, teach the current pose as home, and initialise the gripper.
 
         Raises `Ur5PickPlaceError`: a service or topic timed out, or a request was refused.
-
         """
         self.cell.wait_until_ready()
         self.teach('home')
@@ -61,7 +59,6 @@ class CycleRun:
         Run one task, from placing the cube until it is at rest again.
 
         Returns see `asked`; a failure is in it and not raised.
-
         """
         failure, planning_time = '', None
         try:

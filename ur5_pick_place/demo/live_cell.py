@@ -4,7 +4,6 @@ The simulated cell that stays up until Ctrl-C, with its nodes and the cockpit.
 
 Taught places outlive it, in `~/.ros/ur5_pick_place/`, by type and domain; those that nobody has
 taught yet are taught as the demo's, and so are start and target if they are the same place.
-
 """
 
 import argparse
@@ -155,7 +154,6 @@ def _poses_file(ur_type: str, gripper: str, domain: int, mounting: Mounting = FL
     Return the file of taught places: one for each type, gripper, mounting and domain.
 
     Poses of one arm or tool mislead another, and two cells may run at the same time.
-
     """
     of_type = '' if ur_type == 'ur5' else f'_{ur_type}'
     of_gripper = '' if gripper == DIGITAL else f'_{gripper}'

@@ -72,7 +72,6 @@ def read_options(arguments: Sequence[str]) -> DemoOptions:
     Raises `InvalidInput`: a spot is out of reach, the cycle file is invalid or does not go with
     the other options, or the output folder cannot be used; `SystemExit`: help was requested, or an
     argument is malformed.
-
     """
     given = _parser().parse_args(arguments)
     out = user_path(given.out)

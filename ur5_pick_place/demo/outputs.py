@@ -83,7 +83,6 @@ def publish(work: Path, out: Path) -> Path:
     `work`: folder with the files; missing ones are skipped. `out`: created if necessary.
 
     Returns the new folder, named after the time (UTC).
-
     """
     out.mkdir(parents=True, exist_ok=True)
     with locked(out):  # against other demos that publish here

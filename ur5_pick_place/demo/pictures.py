@@ -62,7 +62,6 @@ def draw_cell(run: Film, path: Path | str) -> bool:
     Draw the cell when the part is highest, with the path of the TCP; return False without GL.
 
     `path`: a PNG file, 960 x 720.
-
     """
     if not _can_draw():
         return False
@@ -79,7 +78,6 @@ def draw_cycle(run: Film, path: Path | str) -> bool:
     Draw an animation of the run in simulated time; return False without GL.
 
     `path`: a GIF file, 640 x 480, about 12 frames per second.
-
     """
     if not _can_draw():
         return False

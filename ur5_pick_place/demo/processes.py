@@ -39,7 +39,6 @@ def own_domain() -> Iterator[int]:
     check of the domain's ports excludes all other ROS processes.
 
     Raises `ExecutionError`: all domains are in use; `InvalidInput`: as `prepare_environment`.
-
     """
     for domain in random.sample(_DOMAINS, len(_DOMAINS)):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
@@ -92,7 +91,6 @@ class NodeProcesses:
     ROS_AUTOMATIC_DISCOVERY_RANGE.
 
     Raises `ExecutionError`: an executable is not installed.
-
     """
 
     def __init__(
@@ -149,7 +147,6 @@ class NodeProcesses:
 
         Raises `ExecutionError`: a node has ended; gives its exit code or signal and its last log
         lines.
-
         """
         for name, process in self._processes.items():
             code = process.poll()
@@ -198,7 +195,6 @@ def _child_of(parent: int) -> list[str]:
     Return the words before a command that let the kernel kill it with process `parent`.
 
     The shell ends a command whose parent was killed before the kernel was asked.
-
     """
     check = f'[ $PPID = {parent} ] && exec "$@"'
     return ['setpriv', '--pdeathsig', 'KILL', 'sh', '-c', check, 'sh']

@@ -30,7 +30,6 @@ class ProgressDisplay:
     `T_tool_tcp` (4, 4). `stream`: on a terminal the line of the current stage is refreshed;
     otherwise, and on one narrower than the line, each line is written when its stage ends.
     `stand`: where the table is.
-
     """
 
     def __init__(

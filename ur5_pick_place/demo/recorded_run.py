@@ -42,7 +42,6 @@ class RunFile:
     The recording of one demo, with one or several runs; leaving the context completes it.
 
     `facts`: about the arm, as JSON values.
-
     """
 
     def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
@@ -74,7 +73,6 @@ class RunFile:
         `context`: that of the cell's client: two participants of DDS in one process may deadlock.
 
         Raises `MissingPackage`: `mcap` is not installed.
-
         """
         # Imported here so that rclpy loads while the nodes start.
         from geometry_msgs.msg import PoseArray
@@ -117,7 +115,6 @@ class RunFile:
 
         `rows`: from `recording`. `asked`: what `report.evaluation.evaluate` needs to know, as JSON
         values.
-
         """
         assert self._file is not None
         rows.sort(key=lambda row: row[2].received)
@@ -141,7 +138,6 @@ def record_run(
     Run the task by one method; add it to `file`, and the logs to the folder `work`.
 
     `stream`: for the progress.
-
     """
     scene = scene_of(options)
     progress = None

@@ -35,7 +35,6 @@ class SimulatedCell(PickPlaceClient):
 
     `now` is the simulated time [s], `heard` when the simulator published last, by
     `time.monotonic` [s], `fingers` the closing travel of both fingers (2,) [m].
-
     """
 
     def __init__(self, watch: Callable[[], object] = lambda: None) -> None:

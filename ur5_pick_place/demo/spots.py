@@ -74,7 +74,6 @@ class Spot(NamedTuple):
         Return the pose of the TCP that grips the cube in `base_link`, (4, 4).
 
         A scene file says where its tool grips the part: fingers at its centre, a cup on its top.
-
         """
         T = self.T_base_link_grip
         return T @ inverse_transform(scene.part.T_tcp_part) if scene.part else T
@@ -112,7 +111,6 @@ def spot_of(T_base_link_part: Array, stand: Stand = Stand()) -> tuple[Spot, floa
     Return the spot above or below which something lies, and its height over the table [m].
 
     `T_base_link_part`: its pose (4, 4) in `base_link`.
-
     """
     T = inverse_transform(stand.T_base_link_table) @ T_base_link_part
     spot = Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]), stand)
@@ -155,7 +153,6 @@ class SpotChecker:
 
         Raises `InvalidInput`: a spot is off the table or out of reach, the spots overlap, or no
         branch reaches both.
-
         """
         pick, release = names
         branches = self.check_spot(pick, start) & self.check_spot(release, target)
@@ -171,7 +168,6 @@ class SpotChecker:
         Return which branches reach a spot, `z` [m] higher, and the point above it, shape (8,).
 
         Raises `InvalidInput`: the cube would not be on the table, or no branch reaches it.
-
         """
         half = PART_SIZE / 2 * (abs(math.cos(spot.yaw)) + abs(math.sin(spot.yaw)))
         for axis, value, (low, high) in (('x', spot.x, TABLE_X), ('y', spot.y, TABLE_Y)):
@@ -201,7 +197,6 @@ class SpotChecker:
         Return start and target; a spot that is None is drawn at random.
 
         Raises `InvalidInput`: no drawn pair passes `check_pair`.
-
         """
         for _ in range(_DRAWS):
             pair = start or self._draw(rng), target or self._draw(rng)

@@ -4,7 +4,6 @@ Analytic kinematics of the UR family: forward, inverse on named branches, singul
 
 Radians, metres, float64; twists linear part first; quaternions x, y, z, w; `T_a_b` maps b to a.
 `base` is the controller's base frame, `tool` is DH frame 6, tool0. Needs NumPy only.
-
 """
 
 from ur5_pick_place.kinematics.branches import (

@@ -21,7 +21,6 @@ mesh, but for hollows in a link's end that no other link enters (8 mm deep; 22 m
 of the ur3). On ur15, ur18, ur8long, ur20 and ur30
 upper arm and forearm are in five pieces each, and hollows between them and in open ends are
 filled: up to 20 mm deep.
-
 """
 
 import json
@@ -54,7 +53,6 @@ def arm_bodies(model: Model) -> tuple[LinkBody, ...]:
     Return the bodies of an arm; the same ones for equal arms.
 
     A model of no known type gets the ur5's, scaled by the length of upper arm and forearm.
-
     """
     if model.name in _LIKE or model.name in ARMS:
         return _bodies(model.name)
@@ -66,7 +64,6 @@ def bodies_apart(model: Model) -> frozenset[tuple[int, int]]:
     Return pairs of `arm_bodies`, by index, that are 5 mm apart at any joints.
 
     None of an arm of no known type.
-
     """
     pairs = _fitted().get(_same(model.name), {}).get('apart', ())
     return frozenset((int(a), int(b)) for a, b in pairs)
@@ -78,7 +75,6 @@ def _fitted() -> dict[str, dict[str, list[list[float]]]]:
     Return for each type and link the coordinates of each body, x y z x y z ... [0.1 mm].
 
     The entry `apart` has pairs of bodies instead.
-
     """
     found: dict[str, dict[str, list[list[float]]]] = json.loads(
         Path(__file__).with_suffix('.json').read_text()

@@ -15,7 +15,6 @@ r = d4: frame 5 on the cylinder, the shoulder singularity. In frame 1, p has x1 
 how it is computed here. theta_3 changes sign through 0 (arm stretched) or pi (arm folded), the
 two elbow singularities; sin(theta_5) changes sign at the wrist singularity. Each label is thus
 constant on any joint path that does not cross one of the three, however close it passes.
-
 """
 
 import itertools
@@ -46,7 +45,6 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
     of them, and it is the nearest.
 
     `q` (..., 6): joint angles [rad].
-
     """
     joints = check_joints(q)
     branch = np.empty(joints.shape[:-1], dtype=np.intp)
@@ -67,7 +65,6 @@ class Singularity(NamedTuple):
 
     The first three vanish linearly, one at each singularity, and the determinant of a nominal
     arm's Jacobian is a2 a3 sin(theta_3) sin(theta_5) times the first, up to sign.
-
     """
 
     # from axis 1 to frame 5, along the arm's plane [m]; zero on the cylinder of radius d4
@@ -84,7 +81,6 @@ def singularity(m: Model, q: ArrayLike) -> Singularity:
     Return the distances of joints to each singularity; a calibrated arm is treated as nominal.
 
     `q` (..., 6): joint angles [rad].
-
     """
     joints = check_joints(q)
     theta = joints + m.offset

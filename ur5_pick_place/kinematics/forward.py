@@ -45,7 +45,6 @@ def link_frames(m: Model, q: ArrayLike) -> Array:
     Return T_base_i (..., 7, 4, 4) [m] of every DH frame i, 0 (`base` itself) to 6 (the tool).
 
     `q` (..., 6): joint angles [rad].
-
     """
     joints = check_joints(q)
     frames: Array = np.empty((*joints.shape[:-1], 7, 4, 4))
@@ -60,7 +59,6 @@ def arm_corners(m: Model, q: ArrayLike) -> Array:
 
     For each joint two corners, the origin of the frame before it and that origin moved by d along
     z, so that shoulder and elbow can be distinguished; then the tool. Joints `q` (6,) [rad].
-
     """
     frames = T_BASE_LINK_BASE @ link_frames(m, q)
     moved = frames[:6, :3, 3] + m.d[:, None] * frames[:6, :3, 2]
@@ -76,7 +74,6 @@ def link_pose(m: Model, q: ArrayLike, link: str) -> Array:
     that follow the joint. The last one is the tool.
 
     `q` (..., 6): joint angles [rad].
-
     """
     if link not in LINK_NAMES:
         raise InvalidInput(f'link {link!r} is unknown: must be one of {", ".join(LINK_NAMES)}')
@@ -97,7 +94,6 @@ def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') ->
 
     `q` (..., 6): joint angles [rad]. `frame`: axes of the twist: 'tool' gives the body Jacobian,
     'base' the velocity of the tool's origin and the angular velocity in the axes of `base`.
-
     """
     if frame not in ('tool', 'base'):
         raise InvalidInput(f"Jacobian frame {frame!r}: must be 'tool' or 'base'")

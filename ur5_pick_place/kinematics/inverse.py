@@ -13,7 +13,6 @@ eight solutions are known and no wrist singularity is near.
 
 Where two singularities are near, a solution may yet be missed. Joints at which the arm is, or is
 to be near, are a seed too, so that an arm always finds the joints at which it stands.
-
 """
 
 import itertools
@@ -57,7 +56,6 @@ def inverse(
 
     Raises `InvalidInput`: a pose has a wrong shape, is not finite or not rigid; or `q6`, or the
     `seed` of a calibrated arm, is not finite or of a wrong shape.
-
     """
     poses = as_poses(T, 'T')
     stack = poses.shape[:-2]
@@ -143,7 +141,6 @@ def all_solutions(
     (6,): joints from which the solutions of a calibrated arm are searched too [rad].
 
     Returns (n, 6) in (-pi, pi], sorted by branch, and the branches (n,), indices into `BRANCHES`.
-
     """
     if m.mounts is None:
         rows, ok = inverse(m, T, q6)
@@ -171,7 +168,6 @@ def solutions_near(
 
     `T` (4, 4): T_base_tool [m]. `seed` (6,): joints that the solutions are to be close to [rad].
     `limits` (6,): lowest and highest joint angles instead of the model's [rad].
-
     """
     pose, near = as_floats(T, 'T'), check_joints(seed, 'seed')
     if pose.shape != (4, 4) or near.shape != (6,):
@@ -195,7 +191,6 @@ def nearest_turns(
     Return joints (..., 6) [rad], turned by whole turns to be nearest to `q_near` within bounds.
 
     Also returns for which rows (...) every joint has such a turn between `low` and `high` (6,).
-
     """
     fewest, most = np.ceil((low - q) / _TURN), np.floor((high - q) / _TURN)
     turned = q + _TURN * np.minimum(np.maximum(np.round((q_near - q) / _TURN), fewest), most)

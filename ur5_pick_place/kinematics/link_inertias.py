@@ -15,7 +15,6 @@ ur7e has the ur5e's. At 2cb0bf1: ur15. At 6ffee81: ur18, no second source. From 
 Centres and tensors of ur5: its parameter sheet (kinematics and dynamics), which has 1.1219 kg for
 links 4 and 5. Tensors of ur30, and mass and centre of link 6 of ur20: Universal Robots, article
 "DH Parameters for calculations of kinematics and dynamics" (the description repeats others').
-
 """
 
 from typing import Any, NamedTuple
@@ -43,7 +42,6 @@ def link_inertias(arm: str) -> tuple[LinkInertia, ...]:
     Return the six link inertias of an arm by its `Model.name`.
 
     Raises `InvalidInput`: they are unknown; names the arms whose inertias are known.
-
     """
     return tuple(
         LinkInertia(link['mass'], np.array(link['centre']), _matrix(*link['inertia']))

@@ -9,7 +9,6 @@ References
 ----------
 Universal_Robots_ROS2_Driver, ur_calibration: a file holds, under `kinematics`, for each link the
 pose x y z roll pitch yaw of its joint in the frame of the link before, as a URDF has it.
-
 """
 
 import hashlib
@@ -68,7 +67,6 @@ def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
     q_max qd_max effort_max`, which are the UR5's if left out. A Model is returned as it is.
 
     Raises `InvalidInput`: unknown name, unreadable file, or a table that is not a UR's.
-
     """
     if isinstance(source, Model):
         return source
@@ -101,7 +99,6 @@ def load_calibrated(path: Path) -> Model:
 
     Raises `InvalidInput`: the file cannot be read, an entry is missing or not a number, or the arm
     is not a known UR.
-
     """
     numbers, name = _read(path)
     poses = make_transform(matrix_from_rpy(numbers[:, 3:]), numbers[:, :3])

@@ -11,7 +11,6 @@ DH tables: Universal Robots, article "DH Parameters for calculations of kinemati
 Limits: Universal_Robots_ROS2_Description, config/<type>/joint_limits.yaml, which takes speeds from
 the user manuals and torques from the article "Max. joint torques". The same numbers are in
 config/<type>/default_kinematics.yaml.
-
 """
 
 import json
@@ -66,7 +65,6 @@ By UR type, what UR publishes; an arm `like` another differs in what it gives it
 `payload` [kg]: UR, technical details of each type. `links`: of links 1 to 6 `mass` [kg], `centre`
 [m] and `inertia`, see `link_inertias`: xx, yy, zz, xy, xz, yz about the centre [kg m2]. `assumed`:
 what UR has not published of this type.
-
 """
 UR_TYPES = tuple(ARMS)
 

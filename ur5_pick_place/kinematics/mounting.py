@@ -27,7 +27,6 @@ class Mounting:
 
     Nothing else depends on how that frame is turned about its z. Here its x, `ahead`, is level and
     points where z of a wall-mounted `base_link` does, and x of any other.
-
     """
 
     roll: float
@@ -84,7 +83,6 @@ class Mounting:
 
         `x`, `y`, `z`: position in `base_link` [m]. `yaw`: angle of the tool's x axis about the
         vertical, from ahead [rad].
-
         """
         R_base_link_tool = self.R_up_base_link.T @ tool_down(0.0, 0.0, 0.0, yaw)[:3, :3]
         return make_transform(R_base_link_tool, [x, y, z])

@@ -46,7 +46,6 @@ def explain(
     (6,): as given to `inverse` [rad].
 
     They are in the order of `BRANCHES`; empty if all eight exist.
-
     """
     pose = check_transform(T, 'T')
     if pose.shape != (4, 4):
@@ -77,7 +76,6 @@ def _holder(k: int, ok: Mask, planes: set[int]) -> int:
     A double root is stored once: in the row `left` of the shoulder, `down` of the wrist, or `up`
     of the elbow. With the shoulder swapped the name of the elbow is inverted, as it depends on
     that of the shoulder.
-
     """
     if k & _SHOULDER and not any(row & _SHOULDER for row in planes):
         k ^= _SHOULDER | _ELBOW

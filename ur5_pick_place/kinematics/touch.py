@@ -73,7 +73,6 @@ def tcp_from_touches(T_base_tool: ArrayLike) -> TcpFit:
     `T_base_tool` (n, 4, 4): poses of tool0 at the touches, n >= 4, the tool turned between them.
 
     Raises `InvalidInput`: fewer than four poses, or one is not rigid.
-
     """
     poses = check_transform(T_base_tool, 'T_base_tool')
     if poses.ndim != 3 or len(poses) < TCP_TOUCHES:
@@ -107,7 +106,6 @@ def table_from_touches(points: ArrayLike) -> TableFit:
     `points` (n, 3): the TCP in `base_link` at the touches [m], n >= 3.
 
     Raises `InvalidInput`: fewer than three points, or a number is not finite.
-
     """
     p = np.asarray(points, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] != 3 or len(p) < TABLE_TOUCHES or not np.isfinite(p).all():

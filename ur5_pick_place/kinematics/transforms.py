@@ -9,7 +9,6 @@ URDF: R = Rz(yaw) Ry(pitch) Rx(roll). Everything works on stacks: shape (..., 4,
 References
 ----------
 Lynch and Park, Modern Robotics (2017), sections 3.2 and 3.3, for exp and log.
-
 """
 
 import numpy as np
@@ -35,7 +34,6 @@ def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
 
     Raises `InvalidInput`: the shape is wrong, an entry is not finite, the last row is not 0 0 0 1,
     or the rotation is not orthonormal and right-handed within `RIGID_TOLERANCE`.
-
     """
     poses = as_poses(T, name)
     check_rigid(poses, name)
@@ -117,7 +115,6 @@ def tool_down(x: float, y: float, z: float, yaw: float) -> Array:
     Return the pose of a tool that points down, shape (4, 4).
 
     `x`, `y`, `z`: position [m]. `yaw`: angle of the tool's x axis about z [rad].
-
     """
     c, s = np.cos(yaw), np.sin(yaw)
     return make_transform([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]], [x, y, z])
@@ -174,7 +171,6 @@ def log_so3(R: ArrayLike) -> Array:
     Return rotation vectors (..., 3) [rad] of length up to pi of rotations (..., 3, 3).
 
     Exact near 0 and near pi; at pi either axis is correct.
-
     """
     rotations = np.ascontiguousarray(R, dtype=np.float64)
     rotvecs = np.empty(rotations.shape[:-1])
@@ -232,7 +228,6 @@ def rpy_from_matrix(R: ArrayLike) -> Array:
 
     Where pitch is ±pi/2, roll and yaw turn about one axis; roll is then 0. Yaw is computed with
     pitch and roll removed, so that the three always reproduce R.
-
     """
     r = np.asarray(R, dtype=np.float64)
     cp = np.hypot(r[..., 2, 1], r[..., 2, 2])

@@ -5,7 +5,6 @@ Cancel long computations.
 The caller runs the computation inside `cancelable`; the computation calls `checkpoint` every few
 milliseconds. Outside `cancelable`, such as in the gate of a running robot, a checkpoint does
 nothing.
-
 """
 
 from collections.abc import Callable, Iterator
@@ -25,7 +24,6 @@ def cancelable(is_canceled: Callable[[], bool]) -> Iterator[None]:
     `is_canceled`: called at each checkpoint; must be quick.
 
     Raises `PlanningCanceled`: at the next checkpoint, or at the end of the block.
-
     """
     token = _is_canceled.set(is_canceled)
     try:

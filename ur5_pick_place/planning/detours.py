@@ -7,7 +7,6 @@ and w is replaced, from the distance d before it to d after it, by the Bezier cu
 with the control points V - d u, V - 2/3 d u, V - 1/3 d u, V, V + 1/3 d w, V + 2/3 d w, V + d w.
 It meets both legs with equal speed, and its second and third derivatives are zero there, so that
 the whole path is three times continuously differentiable.
-
 """
 
 import time
@@ -62,7 +61,6 @@ def paths_round(
     Joints `q_start` and each of `goals` (6,) [rad] are free of contact. `shortest`: upper bound on
     the length of a path, see `ways_round` [s]. `allowed`: time in which a search must find its
     first path [s].
-
     """
     begin = time.monotonic()
     for refinement in range(_SEARCHES):  # again, if the paths collide between their samples
@@ -91,7 +89,6 @@ class RoundedPolyline:
 
     `radii` (n - 2,): time from the beginning of each corner to its middle [s]; 0 = the arm stops
     there.
-
     """
 
     def __init__(self, points: Array, qd: Array) -> None:

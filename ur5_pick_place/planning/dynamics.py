@@ -4,7 +4,6 @@ Joint torques of a motion: the arm with tool and payload as rigid bodies, by pin
 
 M(q) qdd + C(q, qd) qd + g(q) = torque, without friction and without the motor rotors, which UR
 does not publish. Gravity pulls at 9.81 m/s2 in the direction that the mounting of the base gives.
-
 """
 
 import copy
@@ -34,7 +33,6 @@ class Dynamics:
     payload, fixed to tool0. `mounting`: of the base.
 
     Raises `InvalidInput`: the inertias of the arm are unknown.
-
     """
 
     def __init__(
@@ -72,7 +70,6 @@ class Dynamics:
         [rad/s2].
 
         Returns (..., 6) [N m].
-
         """
         shape, states = _states(q, qd, qdd)
         pool = getattr(self._of_thread, 'pool', None)
@@ -92,7 +89,6 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
     Returns the largest fraction of a joint's limit, 0 to 1.
 
     Raises `GateRefusal`: names joint, time, torque and limit.
-
     """
     torque = np.abs(dynamics.inverse(q, qd, qdd))
     used = torque / dynamics.torque_max
@@ -112,7 +108,6 @@ def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> 
     Return the factor (n,) by which each state of a motion must be slower to keep torque limits.
 
     Below 1 if it may be faster; infinite if gravity alone exceeds a limit.
-
     """
     gravity = dynamics.gravity(q)
     inertial = dynamics.inverse(q, qd, qdd) - gravity
@@ -136,7 +131,6 @@ def chain(arm: pin.Model, m: Model, base: pin.SE3) -> list[tuple[int, pin.SE3]]:
 
     Returns, for each DH frame 0 to 6, the joint that moves it, 0 = none, and its pose in that
     joint.
-
     """
     frames = [(0, base)]
     for i, name in enumerate(JOINT_NAMES):

@@ -6,7 +6,6 @@ Of all this the robot's driver checks only that a trajectory ends at rest: it ac
 duplicate joints, any speed and any distance from the present joints. A braking motion stays on the
 path of a checked motion, nowhere faster, within its limits by construction; it is not checked
 again.
-
 """
 
 import math
@@ -88,7 +87,6 @@ class Gate:
         It is checked as the controller will interpolate it.
 
         Raises `GateRefusal`: names time, joint or bodies, value and bound.
-
         """
         away = np.abs(trajectory.q[0] - np.asarray(q_now))
         joint = int(away.argmax())
@@ -211,7 +209,6 @@ def _spread(q: Array) -> NDArray[np.intp]:
     Return indices of samples about `_SWEEP_STEP` apart; the checker sweeps between them.
 
     Samples at which a joint reverses are among them, as a sweep would miss the turning point.
-
     """
     steps = np.diff(q, axis=0)
     travel = np.concatenate([[0.0], np.cumsum(np.abs(steps).max(axis=1))])

@@ -23,7 +23,6 @@ def _spread(is_free: NDArray[np.bool_]) -> Array:
     Return points (n, d) of the unit cube: the middle of each face, then a Halton sequence.
 
     Coordinates that are not free (d,) are 0.5; without a free one there are no points.
-
     """
     free = np.flatnonzero(is_free)
     if not len(free):

@@ -5,7 +5,6 @@ Joint solutions at which a motion can end, which of them are free, and why there
 Why the arm cannot be at a pose is found without planning a motion, the cheapest checks first: the
 TCP below the table; no inverse kinematics solution; a collision of the hand (last link, tool and
 part), whose pose is the same on every branch; then joint limits and collisions of each branch.
-
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -60,7 +59,6 @@ def joint_goals(
 
     Raises `InvalidInput`: the branch is unknown; `NoSolution`: there is no joint solution (on that
     branch) within the joint limits; `JointLimitViolation`: there are solutions, but none `within`.
-
     """
     if branch and branch not in BRANCHES:
         raise InvalidInput(f'branch {branch!r} is unknown: must be one of {", ".join(BRANCHES)}')
@@ -91,7 +89,6 @@ def free_at_rest(collision: CollisionModel, goals: Sequence[Array]) -> list[Arra
     Return the joint goals (6,) [rad] that are free of collision, in their order.
 
     Goals that differ by whole turns are checked once.
-
     """
     q = np.array(goals)
     _, first, same = np.unique(
@@ -117,7 +114,6 @@ def goals_at(
 
     The nearest goal of each pose comes first, then the second one of each, and so on; `branch` and
     `within` as for `joint_goals`; distance is the largest joint distance over its speed.
-
     """
     found, is_solved = inverse(model, T_base_tool, q6=float(q_near[5]))
     if branch:
@@ -171,7 +167,6 @@ class PlaceReport:
     The branches on which the arm can be at a pose, within its limits and free of collision.
 
     `reason` says in one sentence why there is none; empty if there is one.
-
     """
 
     branches: tuple[str, ...]
@@ -194,7 +189,6 @@ def check_pose(
     Return on which branches the arm can be at a pose (4, 4) of tool0, or why it can on none.
 
     `q6` [rad] is the desired last joint at a wrist singularity.
-
     """
     model = collision.model
     T_base_link_tcp = T_BASE_LINK_BASE @ T_base_tool @ collision.scene.tool.T_tool_tcp
@@ -235,7 +229,6 @@ def _contact_of_hand(contacts: Iterable[Contact]) -> Contact | None:
     Return the first contact of the hand with the scene, if there is one.
 
     The last link and what is fixed to it are at the same place on every branch.
-
     """
     arm = set(LINKS[:-1])
     return next((c for c in contacts if c.body_a not in arm and c.body_b not in LINKS), None)
@@ -317,7 +310,6 @@ def shortest_chain(
     (n, 6) at the starts and ends of moves [rad] -> how long they take (n,) [s].
 
     The list is empty if no chain of solutions keeps the branch on every line.
-
     """
     here, cost, came_from = np.atleast_2d(q_start), np.zeros(1), []
     for stop in stops:

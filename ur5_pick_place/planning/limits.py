@@ -90,7 +90,6 @@ def range_from(q_min: Array, q_max: Array, q_start: Array) -> tuple[Array, Array
 
     They are widened to a start up to 0.01 rad outside: a settling arm may come to rest there, and
     must be able to leave it. A path that is fitted may go 0.1 mrad further out.
-
     """
     low, high = q_min - _OUTSIDE, q_max + _OUTSIDE
     q = np.clip(q_start, low, high)
@@ -122,7 +121,6 @@ def arm_facts(model: Model, T_tool_tcp: Array | None, limits: Limits) -> dict[st
     Return what is needed to evaluate recorded joints, as JSON values.
 
     `T_tool_tcp`, shape (4, 4), is None where the tool is unknown.
-
     """
     return {
         'ur_type': model.name,
@@ -142,7 +140,6 @@ def tcp_and_elbow_speed(
     in `tool0` [m].
 
     Returns (n, 2): TCP and elbow speed [m/s].
-
     """
     speed: Array = np.empty((len(q), 2))
     rows, rates, p = map(np.ascontiguousarray, (q, qd, p_tool_tcp))

@@ -48,7 +48,6 @@ class PlannedMotion:
 
     `detour` is the obstacle it goes round and how much longer that takes; None for a straight
     motion.
-
     """
 
     trajectory: Trajectory
@@ -62,7 +61,6 @@ class MotionPlanner:
 
     `scene`: table, boxes and tool; replace it with `set_scene`. `dynamics`: the arm with its load;
     torques are not checked if not given.
-
     """
 
     def __init__(
@@ -212,7 +210,6 @@ class MotionPlanner:
 
         Raises `PlanningError`: the goal is out of range, or the gate refuses the motion; gives the
         reason.
-
         """
         return self._admit(self._time_ptp(q_start, q_goal, scaling), q_start)
 
@@ -224,7 +221,6 @@ class MotionPlanner:
 
         Raises `PlanningError`: every goal is in collision, or the gate refuses the motion to each;
         gives the reason, for the motion to the first one that is free.
-
         """
         # Before the loop: else each candidate would be timed before the gate refuses it.
         self.check_world()
@@ -260,7 +256,6 @@ class MotionPlanner:
 
         Raises `PlanningError`: the start or all goals are in collision, the gate refuses the
         motion, or no path around the obstacle was found in time; names the bodies.
-
         """
         for q_goal in goals:
             self.check_goal_range(q_goal)
@@ -303,7 +298,6 @@ class MotionPlanner:
         Return a straight tool motion from `q_start` through poses T_base_tool, on one branch.
 
         The arm stops at every waypoint. Raises what `chain` raises.
-
         """
         return self.chain(q_start, [PathSegment(T) for T in T_waypoints], scaling)
 
@@ -326,7 +320,6 @@ class MotionPlanner:
         define no circle; `IncompletePath`: the path cannot be followed to its end; names the first
         bad pose and the cause, which may be a collision; `PlanningError`: the gate refuses the
         motion for another reason.
-
         """
         T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
         parts, q = [], q_start
@@ -346,7 +339,6 @@ class MotionPlanner:
 
         Raises `BlockedPath`: it collides; names the first bad pose and the bodies; `GateRefusal`:
         the gate refuses it for another reason.
-
         """
         try:
             return self._admit(trajectory, q_start)
@@ -373,7 +365,6 @@ class MotionPlanner:
 
         Joint speeds alone would prefer half a turn of the shoulder to one of the wrist, which
         moves the TCP less and is over sooner.
-
         """
         dq = np.atleast_2d(q_goal - q_start)
         share = (np.arange(_PARTS) + 0.5)[:, None, None] / _PARTS
@@ -413,7 +404,6 @@ class MotionPlanner:
         Return the first free straight motion, the index of its goal, and the first contact.
 
         Raises the first refusal if none of them collides, yet all are refused.
-
         """
         first: Contact | None = None
         refusal: PlanningError | None = None
@@ -449,7 +439,6 @@ class MotionPlanner:
 
         They are the speeds of TCP and elbow and, if given, of `scaling.p_tool_point`. The latter
         is multiplied so that it equals this limit when the point moves at `scaling.speed`.
-
         """
         model, p_tool_tcp, point = self.model, self.scene.tool.p_tool_tcp, scaling.p_tool_point
 

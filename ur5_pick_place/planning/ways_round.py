@@ -9,7 +9,6 @@ collision tests, so that equal requests have equal results.
 
 The length of a way is a time: the largest joint distance over its speed limit, plus a small share
 of the Euclidean distance, which prevents needless motion of the other joints.
-
 """
 
 import time
@@ -76,7 +75,6 @@ def find_ways(
     for the first search; each increment divides the distance between tests by three.
 
     Raises `PlanningCanceled`: the search was canceled.
-
     """
     return _Search(collision, limits, q_start, goals, allowed, refinement).run(shortest)
 

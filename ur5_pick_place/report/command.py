@@ -5,7 +5,6 @@ Summarise a recorded run as text and as an HTML page with plots.
 Reads the results of a demo (a folder of out/), an MCAP file (run.mcap, or a record of the flight
 recorder), or a rosbag2 folder of a robot (MCAP or sqlite3). Of a folder with several recordings it
 takes the newest. With --history it prints the production counters instead.
-
 """
 
 import argparse
@@ -145,7 +144,6 @@ def write_page(path: Path, name: str, report: Report) -> None:
 
     Raises `MissingPackage`: Jinja2 is not installed; `OSError`: the page cannot be written; what
     was there before still is.
-
     """
     text = page(path.parent, name, report.runs, [report.contents, *report.problems])
     write_atomically(path, text.encode(errors='backslashreplace'))
@@ -158,7 +156,6 @@ def read_report(path: Path) -> Report:
     All recordings in a folder count as one; see `newest_recording`.
 
     Raises `Ur5PickPlaceError`: nothing could be read; gives the reason.
-
     """
     _check_exists(path)
     recording = read_recording(path, is_wanted)

@@ -7,7 +7,6 @@ largest error of a cube from its place is the placement error, a quarter turn of
 The grip offset is the pose of the cube in the gripper relative to the taught grip; the in-hand
 error is the placement error without it: what the arm causes, not the grip. Both are known only
 where one cube is gripped once.
-
 """
 
 import math
@@ -63,7 +62,6 @@ def evaluate(asked: Mapping[str, Any], samples: Samples, ur_type: str) -> dict[s
     `samples`: from the start of the run until the cubes are at rest; empty if the run never began.
 
     Raises `InvalidInput, KeyError, TypeError`: not as the demo writes it.
-
     """
     method, failure = asked['method'], asked['failure']
     if not isinstance(method, str) or not isinstance(failure, str):
@@ -99,7 +97,6 @@ def measured(
 
     `ends` (k, 4, 4): where each cube must lie at the end, in `base_link`. `T_tool_tcp` (4, 4):
     where the tool holds the centre of a cube.
-
     """
     found: dict[str, Any] = {}
     if not samples.is_complete:
@@ -139,7 +136,6 @@ def misplacement(found: Mapping[str, Any], is_displaced: bool) -> str:
     Return why the cubes do not count as placed; '' if they do.
 
     If the cube was displaced after teaching, the error without the grip offset is checked.
-
     """
     what, how = ('in_hand', ' without grip offset') if is_displaced else ('placement', '')
     miss, turn = (found.get(f'{what}_error_{unit}') for unit in ('m', 'rad'))

@@ -43,7 +43,6 @@ def story(events: Sequence[Event]) -> dict[str, Any]:
     Return stages, remarks and planned motions of a run, by these names.
 
     Raises `KeyError`: an event lacks a field.
-
     """
     return {'stages': _stages(events), 'remarks': _remarks(events), 'plan': _plan(events)}
 

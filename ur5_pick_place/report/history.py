@@ -23,7 +23,6 @@ def read_history(path: Path) -> tuple[list[History], list[str]]:
     Return the statistics in a file, or in each file of a folder, and what could not be read.
 
     Raises `InvalidInput`: there are none, or none could be read.
-
     """
     files = sorted(path.glob(_NAMES)) if path.is_dir() else [path] if path.exists() else []
     if not files:

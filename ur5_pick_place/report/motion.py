@@ -99,7 +99,6 @@ def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
     not known.
 
     Raises `InvalidInput`: `arm` is invalid; names the entry.
-
     """
     n = joints.t.size
     if n < _LEAST:

@@ -51,7 +51,6 @@ def page(
     recording.
 
     Raises `MissingPackage`: Jinja2 is not installed.
-
     """
     try:
         import jinja2

@@ -41,7 +41,6 @@ def plots(run: Run, motion: Motion) -> Iterator[Plot]:
     Yield the plots of a run.
 
     `run`: `RecordedRun.told`. `motion`: motion of the same run.
-
     """
     yield Plot(
         'Joints',

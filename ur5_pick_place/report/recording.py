@@ -154,7 +154,6 @@ def newest_recording(path: Path) -> tuple[Path, str]:
 
     Returns `path` as given if it is a file, or a folder that holds one recording; the note is
     empty if there are no others.
-
     """
     if not path.is_dir() or (path / _METADATA).exists():
         return path, ''
@@ -177,7 +176,6 @@ def recording_files(path: Path) -> list[Path]:
 
     Raises `InvalidInput`: it is compressed as a whole, is no recording by its name or its kind of
     file, or lacks all files that its metadata name.
-
     """
     if not path.is_dir():
         return [_recording_file(path)]
@@ -261,7 +259,6 @@ def read_recording(path: Path, is_wanted: Callable[[str], bool]) -> Recording:
 
     Raises `InvalidInput`: as `recording_files`; `MissingPackage`: `mcap` or `mcap-ros2-support` is
     not installed.
-
     """
     try:
         import mcap.records  # noqa: F401

@@ -68,7 +68,6 @@ def replay(path: Path, rate: float) -> str:
     Raises `InvalidInput`: there is nothing to publish, or ROS_DOMAIN_ID is malformed;
     `ExecutionError`: a planner or a driver is there, from the start or later: its clients would
     mistake the recorded joints for those of the arm.
-
     """
     recording = read_recording(path, lambda topic: topic.endswith(_SHOWN))
     kinds = kinds_of(recording)

@@ -44,7 +44,6 @@ def recorded_runs(recording: Recording) -> list[RecordedRun]:
     Return the runs of a recording.
 
     Raises `InvalidInput`: it has neither joints nor events.
-
     """
     arm = next((facts['arm'] for facts in recording.facts if 'arm' in facts), None)
     asked = [facts['run'] for facts in recording.facts if 'run' in facts]

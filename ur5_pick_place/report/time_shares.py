@@ -47,7 +47,6 @@ def time_shares(
 
     Returns empty unless the samples hold one cycle from begin to end, with one grip and one
     release.
-
     """
     joints, fingers = (samples.joints.t, samples.joints.q), samples.fingers
     times = _times(samples)

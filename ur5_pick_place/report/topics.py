@@ -72,7 +72,6 @@ def robot_topics(recording: Recording, of_demo: bool = False) -> RobotTopics:
 
     Other arms become a problem of the recording. Of a demo it takes what the simulator published
     instead of the joint states.
-
     """
     arms = _arms(recording, JOINT_STATES, _joint_states, not of_demo)
     controllers = {} if arms else _arms(recording, CONTROLLER_STATE, _controller_states, True)

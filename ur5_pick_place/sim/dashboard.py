@@ -58,7 +58,6 @@ class Dashboard:
     The commands of one robot; one that its PolyScope does not have is refused with the reason.
 
     `polyscope`: a key of `VERSIONS`.
-
     """
 
     def __init__(self, robot: Robot, ur_type: str = 'ur5', polyscope: str = '3') -> None:

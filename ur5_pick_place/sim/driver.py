@@ -4,7 +4,6 @@ The UR driver on the simulated cell, in cycles of the robot, without ROS.
 
 A cycle applies the previous command to the world, reads the joints, serves the requests, and
 updates the active controller, as ros2_control does on the robot.
-
 """
 
 import logging
@@ -104,7 +103,6 @@ class Driver:
       [s, rad, rad/s, A]
     - `report`: the measurement as published on joint_states; None if it is dropped
     - `pc_frozen`: whether the PC, and with it this driver, stands still; the robot does not
-
     """
 
     def __init__(

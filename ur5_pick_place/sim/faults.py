@@ -5,7 +5,6 @@ The faults of the simulated cell by name, each as the real robot shows it to its
 A fault has a description and a function that injects it; that function returns another one that
 clears the fault. Clearing does what a person in the cell would do, and no more: after a stop the
 program stays paused until it is played, and a part that fell stays where it is.
-
 """
 
 import difflib
@@ -159,7 +158,6 @@ def _displace(driver: Driver, to: Any) -> Undo:
     Place the cube at x, y, z [m]; clearing moves it back only if it is still there.
 
     A cube that was taken out of the gripper is not put back: the fingers may have closed.
-
     """
     world = driver.world
     was_held = world.hand.part_present
@@ -315,7 +313,6 @@ class FaultInjector:
         Inject a fault, again if it is active already; return its description.
 
         Raises `InvalidInput`: the fault is unknown, or the state of the cell does not allow it.
-
         """
         fault = self._known(name)
         undo = fault.inject(self._driver)
@@ -328,7 +325,6 @@ class FaultInjector:
         Clear all injections of a fault, the latest first; return a message.
 
         Raises `InvalidInput`: the fault is unknown, or the robot does not allow clearing it yet.
-
         """
         self._known(name)
         if name not in self._undo:
@@ -346,7 +342,6 @@ class FaultInjector:
 
         Raises `InvalidInput`: names the faults that the robot does not allow to be cleared yet,
         and why.
-
         """
         left = []
         for name in reversed(self.active):

@@ -4,7 +4,6 @@ The action server of the simulated fingers, as a Robotiq's node offers it; witho
 
 Positions are the angle of the knuckle [rad], 0 open and 0.8 closed. As with `allow_stalling`, a
 goal that ends on a part succeeds, stalled. A new goal replaces the one that runs.
-
 """
 
 import math

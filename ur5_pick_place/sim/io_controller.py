@@ -5,7 +5,6 @@ The driver's io_and_status_controller: pins, and services that reply before they
 One request is served at a time. A valid request is answered at the first poll of the service,
 50 ms later, and "true" only means sent: pins change one cycle after the reply. The robot may be
 faster, but guarantees no more. Only set_payload is answered after the robot has the payload.
-
 """
 
 import logging
@@ -79,7 +78,6 @@ class IoController:
 
     `rated_payload`: the largest mass that the robot takes as its payload [kg]. `has_force_sensor`:
     whether the tool flange has a sensor of force and torque, as that of an e-Series has.
-
     """
 
     def __init__(
@@ -129,7 +127,6 @@ class IoController:
         Switch an input of the control box at once, as a button or a sensor does.
 
         Raises `InvalidInput`: it is no such input; those of the tool belong to the gripper.
-
         """
         last = DIGITAL_PINS - len(TOOL_PINS) - 1
         if not 0 <= pin <= last:
@@ -161,7 +158,6 @@ class IoController:
 
         `mass` [kg]. `centre_of_gravity`: in tool0 [m]. `inertia`: xx, yy, zz, xy, xz, yz about
         that centre [kg m2].
-
         """
         act = partial(setattr, self._robot, 'payload', (mass, tuple(centre_of_gravity)))
         problem = ''

@@ -4,7 +4,6 @@ The connection between driver and clients, which may delay, change or drop messa
 
 The ROS node or a test sends through the two channels, and offers a service or an action only
 while it is not absent here.
-
 """
 
 import random
@@ -38,7 +37,6 @@ class Channel:
     One direction of the connection, with optional latency and loss.
 
     `seed`: seed of the losses and of the jitter. `period`: time of a cycle [s].
-
     """
 
     def __init__(self, seed: int, period: float) -> None:

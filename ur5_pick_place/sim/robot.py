@@ -238,7 +238,6 @@ class ContactWatch:
     Detects a contact from the unexplained torque of each cycle.
 
     `period`: cycle time [s].
-
     """
 
     def __init__(self, settings: ContactSettings, period: float) -> None:

@@ -4,7 +4,6 @@ The events of the task: every name on `~/event`, and the fields that it carries.
 
 An event is one JSON line: `time` (ROS time [s]), `event` (one of the names below), then its
 fields in the order of `FIELDS`.
-
 """
 
 import json
@@ -17,7 +16,6 @@ A place was taught: the TCP in `base` (x, y, z [m], qx, qy, qz, qw) and the join
 
 The warning gives the reason if the arm cannot be there, or above it, in the present scene. The
 stamp is that of the pose's header, as text; empty if it was taught from the joints.
-
 """
 CONVERTED = 'converted'
 """A taught place is converted to another tool, payload or calibration: [then, now] by name."""
@@ -33,7 +31,6 @@ PLANNING = 'planning'
 A stage is being planned.
 
 The share, 0 to 1, is that of the work on this branch; the first stage, `places`, has no branch.
-
 """
 PLANNED = 'planned'
 """A run was planned: motion time [s], names of the stages, number of cycles."""

@@ -6,7 +6,6 @@ A job's steps are generators that yield a command (or None, to wait) and receive
 observation; they yield `OBSERVE_NOW` to receive the present one. A sequence such as "set the pin,
 wait until io_states shows it" thus reads from top to bottom, and a test can drive it with
 synthetic observations.
-
 """
 
 import math
@@ -208,7 +207,6 @@ class Job:
         Return the next command, or None; a stopped planner ends the job at once.
 
         A reply in `seen` is one to the latest command.
-
         """
         if seen.stop_reason and not self.is_done:
             self.abandon(seen.stop_reason)
@@ -248,7 +246,6 @@ def perform(
     `late`: the error of a timeout.
 
     Raises `ExecutionError`: the command failed, or its reply timed out.
-
     """
     seen = yield command
     deadline = seen.t + timeout
@@ -280,7 +277,6 @@ def both(steps: Steps[T], other: Steps[Any]) -> Steps[T]:
     Perform `steps` and `other` side by side; return what `steps` return, once both have ended.
 
     An error of one ends both.
-
     """
     first, second = strands = _Strand(steps), _Strand(other)
     waiting: list[_Strand] = []  # whose command is to be issued

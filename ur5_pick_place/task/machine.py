@@ -3,7 +3,6 @@
 The state machine of the task: its requests, its ticks and its events.
 
 It owns no clock, thread or ROS; its owner calls `tick` and provides a `Port` to the robot.
-
 """
 
 import functools
@@ -66,7 +65,6 @@ class Machine:
     - `stop_reason`: why no job may start before `rearmed`; empty if one may
     - `is_in_freedrive`: whether the arm is in freedrive; set by the owner
     - `stops`: how often `stop` was called: a request that takes time compares it before it acts
-
     """
 
     def __init__(self, planner: CyclePlanner, run: CycleRun, port: Port, emit: Emit) -> None:
@@ -118,7 +116,6 @@ class Machine:
         Raises `ExecutionError`: the arm is in freedrive, a job runs, another plan is being made,
         or there are no joint_states yet. `PlanningCanceled`: a stop was requested meanwhile.
         `InvalidInput`, `PlanningError`: as `CyclePlanner.plan`.
-
         """
         with self._planning():
             self.plan, self._taught_since = None, ''
@@ -204,7 +201,6 @@ class Machine:
         Start a job.
 
         `on_end`: takes how the job ended: done, or early with a reason.
-
         """
         self._check_can_start()
         if self._port.why_not_ready:
@@ -285,7 +281,6 @@ class Machine:
         Send the planner what the gripper holds, without a job, whenever that changes.
 
         When first observed, a closed gripper without feedback counts as one with a part.
-
         """
         self._idle_ticks += 1
         if self._is_part_known and self._idle_ticks % _IDLE_TICKS:

@@ -149,7 +149,6 @@ class CycleMotions:
     - `on_stage`: takes the index of each stage before it is planned
     - `placed_parts`: the parts at other places during each stage; empty if there are none
     - `held`: the part that is moved during each stage, as it is gripped; empty: as the scene says
-
     """
 
     def __init__(
@@ -178,7 +177,6 @@ class CycleMotions:
         Return the stages of the cycle with their planned motions.
 
         Raises `PlanningError`: a stage cannot be planned; names the stage and the reason.
-
         """
         planned: list[PlannedStage] = []
         goals_of_moves = self._goal_joints()
@@ -242,7 +240,6 @@ class CycleMotions:
 
         It is slow near places other than home; without one at either end, as a whole if its pace
         is approach.
-
         """
         distance, stage = self._settings.approach_distance, step.stage
         return PathSegment(

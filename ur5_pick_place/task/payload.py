@@ -19,7 +19,6 @@ def _payload_of(
 
     - `tool`: mass [kg] and centre in tool0 [m] of the empty tool
     - `part`: the part in the gripper; None if there is none
-
     """
     mass, centre = tool
     load = boxes_load(mass, np.array(centre), [(s.T_tool_box, s.size) for s in scene.tool.shapes])
@@ -48,7 +47,6 @@ class RobotPayload:
     - `confirmed`: the same for the one that the robot has confirmed; None = unknown
     - `confirmed_early`: the same for one that was set and confirmed before its stage; None = none
       was
-
     """
 
     def __init__(
@@ -91,7 +89,6 @@ class RobotPayload:
         Wait for the fingers, and set the payload as soon as the grip is known; None = not at all.
 
         That is early enough: until the arm lifts the part, it rests at its place.
-
         """
         self.confirmed_early = None
         is_waiting = True

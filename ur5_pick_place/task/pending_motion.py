@@ -21,7 +21,6 @@ class PendingMotion:
     - `q_goal` (6,): where the motion ends [rad]
     - `on_reply`: called once, with how the motion ended
     - `now`: steady time [s]
-
     """
 
     def __init__(self, q_goal: Array, on_reply: OnOutcome, now: float) -> None:

@@ -86,7 +86,6 @@ class CyclePlanner:
     `provenance`: the present robot and tool.
 
     `needed`: the taught places that the cycle needs, home among them.
-
     """
 
     def __init__(
@@ -131,7 +130,6 @@ class CyclePlanner:
 
         Raises `ExecutionError`: names what has changed. `PlanningError`: names the stage in whose
         way an object stands now, or the object that was not accepted.
-
         """
         now = self.fingerprint(poses)
         if changed := sorted(k for k in now if now[k] != plan.fingerprint.get(k)):
@@ -180,7 +178,6 @@ class CyclePlanner:
         Raises `InvalidInput`: a place is not taught or cannot be converted, two are the same
         place, or all cycles of the pattern are done. `PlanningError`: a place is impossible, or
         the cycle can be planned on no branch; names place or stage, and the reason.
-
         """
         poses = self.converted(poses)
         scene, fingerprint = self.planner.scene, self.fingerprint(poses)
@@ -335,7 +332,6 @@ class CyclePlanner:
 
         Raises `InvalidInput`: home is not taught or cannot be converted. `PlanningError`: no
         motion home can be planned, or the arm cannot leave a place straight up.
-
         """
         if HOME not in poses:
             raise InvalidInput(f'{HOME} is not taught: call ~/teach_{HOME} first')
@@ -377,7 +373,6 @@ class CyclePlanner:
         `within` has two times of the motion [s], between which the arm is now. A controller that
         brakes each joint by itself leaves the path: the arm returns to it first, straight up if a
         part may stand below it. Raises `PlanningError` if the motion cannot be planned.
-
         """
         assert planned.motion is not None
         planner = self._arm(is_carrying, placed_parts, planned.part)
@@ -421,7 +416,6 @@ class CyclePlanner:
 
         Raises `InvalidInput`: a place is not taught or cannot be converted, or two are the same
         place.
-
         """
         missing = sorted(self.needed - poses.keys())
         if missing:

@@ -32,7 +32,6 @@ def plan_rows(plan: CyclePlan) -> list[dict[str, Any]]:
     Returns `cycle`, the number of the first cycle with this motion; `motion`, its stages;
     `method`; the values measured by the gate, as in `GateReport`; `remark`. The motions of a retry
     follow the stage that they repeat.
-
     """
     rows: list[dict[str, Any]] = []
     known: set[int] = set()

@@ -45,7 +45,6 @@ class CycleRun:
     - `planner`: plans the remaining motion after a pause
     - `tool_payload`: mass [kg] and centre of gravity in tool0 [m] of the empty tool
     - `emit`: takes the name of an event of `events` and its fields
-
     """
 
     def __init__(
@@ -123,7 +122,6 @@ class CycleRun:
 
         `payload`: payload to set while the gripper opens: True = with the part, False = without
         it; None = remove the part from it if it may be included, else leave it unchanged.
-
         """
         if payload is None and self.payload.may_have_part:
             payload = False
@@ -157,7 +155,6 @@ class CycleRun:
         Register a part that has just been lost; return an addition to a stop's reason, or ''.
 
         Not debounced: if the arm hits the dropped part, the robot stops before the signal settles.
-
         """
         if not self.is_carrying or self.gripper.part_signal(seen) is not False:
             return ''

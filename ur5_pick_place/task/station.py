@@ -45,7 +45,6 @@ class Station:
     - `provenance`: what poses are taught with from now on
 
     Raises `InvalidInput`: tool and part together are too heavy for the arm.
-
     """
 
     def __init__(

@@ -98,7 +98,6 @@ class Statistics:
 
     - `recent`, `total`: since this object was made, and with what the file had before
     - `is_new`: whether `total` has changed since it was saved
-
     """
 
     def __init__(self, total: Tally | None = None) -> None:
@@ -141,7 +140,6 @@ def load_statistics(path: Path) -> Tally:
     Return the tally of a file; an empty one if there is no file.
 
     Raises `InvalidInput`: the file cannot be read, or is not such a tally.
-
     """
     try:
         data = json.loads(path.read_text(encoding='utf-8'))
@@ -170,7 +168,6 @@ def save_statistics(path: Path, tally: Tally) -> None:
     Write a tally; a crash leaves the old file or the new one.
 
     Raises `OSError`: it cannot be written; the old file is left.
-
     """
     content = json.dumps({'format': _FORMAT, **asdict(tally)}, indent=1)
     write_atomically(path, content.encode())

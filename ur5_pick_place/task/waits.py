@@ -32,7 +32,6 @@ class Wait:
     `stage`: one that waits.
 
     `reason`: what is awaited, for the state and the event.
-
     """
 
     def __init__(self, stage: Stage) -> None:
@@ -54,7 +53,6 @@ class Wait:
         Return whether the stage is done.
 
         Raises `ExecutionError`: what is awaited is not so within the timeout.
-
         """
         if self._latest is not None:
             self._elapsed += max(0.0, seen.t - self._latest)

@@ -4,7 +4,6 @@ The passthrough trajectory controller, with which the robot has the whole trajec
 
 A PC that stands still for a moment changes nothing, a stop stops, and what needs a stream is
 refused by name.
-
 """
 
 

@@ -107,7 +107,6 @@ class Told:
     A poller that gives what was said since, as `(topic, text)`, and a recorder of it.
 
     It has clocks of its own; after each time that something is said, `patience` [s] go by.
-
     """
 
     def __init__(

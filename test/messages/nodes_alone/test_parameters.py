@@ -3,7 +3,6 @@
 Settings as ROS parameters.
 
 What people may write, what `ros2 param describe` tells them, and that config/ shows every default.
-
 """
 
 import sys

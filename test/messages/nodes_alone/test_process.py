@@ -3,7 +3,6 @@
 The life of a node's process: refused in one line, ended in silence, one server of a name.
 
 A node that learns late of another server ends, and only while it is new.
-
 """
 
 import gc

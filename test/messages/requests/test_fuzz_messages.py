@@ -5,7 +5,6 @@ Right messages that are spoilt anywhere are answered or refused.
 The nodes' own callbacks are called, as their executor calls them. `test_plan_requests.py` and
 `test_ik_requests.py` judge which error it is; here any field may hold anything.
 UR5_FUZZ=50000 asks for more.
-
 """
 
 import array

@@ -4,7 +4,6 @@ Ten thousand requests, right and wrong, each get the right answer or the right e
 
 The node's own callbacks are called, as its executor calls them; `test_ik_service.py` goes through
 DDS.
-
 """
 
 from collections.abc import Callable, Iterator

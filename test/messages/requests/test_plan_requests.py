@@ -4,7 +4,6 @@ Thousands of wrong planning requests each get the right error, and what clients 
 
 The node's own callbacks are called, as its executor calls them; `test_planner_node.py` sends some
 of this garbage through DDS.
-
 """
 
 import re

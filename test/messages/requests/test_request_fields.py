@@ -3,7 +3,6 @@
 Every field of a MoveIt request is honoured, or refused by its name; none is dropped.
 
 The nodes' own callbacks are called, as their executor calls them.
-
 """
 
 from typing import Any

@@ -56,7 +56,6 @@ class Cell:
 
     The arm stood at PICK, moved evenly from 2.0 s to 1.5 s ago, and stands at MOVED. The belt
     runs along x of base_link with 0.2 m/s, and was at x = 0.5 m now.
-
     """
 
     def __init__(self, node: TrajectoryPlanner) -> None:

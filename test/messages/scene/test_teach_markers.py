@@ -3,7 +3,6 @@
 Start and target dragged as RViz does it, by a client of its protocol, through DDS.
 
 RViz asks for all markers, wants each update's number to follow the last, and tells of the mouse.
-
 """
 
 

@@ -3,7 +3,6 @@
 To a client the simulated cell is the UR driver: its interface, through real rclpy and DDS.
 
 How the driver behaves behind it is in `test/unit/sim`.
-
 """
 
 

@@ -3,7 +3,6 @@
 Other controllers and grippers through real nodes: one that splices, passthrough, an action.
 
 Judged by the driver's joint states, and by where the cube lies.
-
 """
 
 import math

@@ -4,7 +4,6 @@ The task node with planner and simulated cell, in a namespace, through real rclp
 
 What the requests answer, how a cycle is paused, stopped and resumed, and that a second cell in
 another namespace is not touched.
-
 """
 
 import math

@@ -5,7 +5,6 @@ Closed loops through the planner node, against the simulated driver and through 
 
 A roll-out is planned like any motion and run by naming its method; it ends at the goal, at a stop,
 or at a fault, after which nothing is sent that moves the arm.
-
 """
 
 import numpy as np

@@ -3,7 +3,6 @@
 Jogging over DDS: the arm moves while messages come, and rests soon after the last one.
 
 Whatever is wrong with a message, with its sender or with the moment, nothing moves unexpectedly.
-
 """
 
 import contextlib

@@ -3,7 +3,6 @@
 One scene for all nodes: what a client says is there bars the way in each of them, or is refused.
 
 Through the real nodes with the simulated cell; whether something moved is judged by the joints.
-
 """
 
 import os

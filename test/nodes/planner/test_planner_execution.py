@@ -3,7 +3,6 @@
 The planner node moves the simulated driver's arm, through real rclpy clients.
 
 What is spoilt is not executed, a cancel brakes on the path, and a stop holds until it is rearmed.
-
 """
 
 import math

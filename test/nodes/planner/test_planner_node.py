@@ -3,7 +3,6 @@
 The planner node beside the simulated driver, through real rclpy clients.
 
 Every request gets the code that it deserves, and nothing moves that was not checked.
-
 """
 
 import subprocess

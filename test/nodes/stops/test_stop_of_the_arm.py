@@ -3,7 +3,6 @@
 A stop is about the arm: whoever moves it, whatever has died, frozen or been flooded.
 
 Through real nodes and clients that are not ours, judged by the joints.
-
 """
 
 import dataclasses

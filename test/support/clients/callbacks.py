@@ -5,7 +5,6 @@ Nodes of ours without an executor: their own callbacks, called as an executor ca
 TF and joint_states show those of `services` the arm elsewhere all the while, so that whatever is
 looked up there instead of in the request comes out wrong; the robot description's own frames judge
 them.
-
 """
 
 import inspect

@@ -40,7 +40,6 @@ def sim_nodes(
 
     `own`: what else that file says, by node as ROS names them. `quick`: simulated seconds per
     second on a quick machine. `without`: executables that are not needed.
-
     """
     said = {name: dict(parameters) for name, parameters in (own or {}).items()}
     said.setdefault('/**/pick_place', {})['poses_file'] = str(folder / 'poses.yaml')
@@ -78,7 +77,6 @@ class KillableCell:
 
     `stack`: ends the processes. `peer_timeout` [s] of planner and task node, on a quick machine;
     a shared one may stall either for more than a second. `max_speed` [m/s] of TCP and elbow.
-
     """
 
     def __init__(

@@ -71,7 +71,6 @@ class FakeManager:
 
     `claims`: by controller, otherwise the positions of the joints. `late`: each list waits for it,
     and tells what was so before. `switched`: on and off, in order.
-
     """
 
     def __init__(self, graph: Graph, *names: str, is_exclusive: bool = False) -> None:

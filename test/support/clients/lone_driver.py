@@ -4,7 +4,6 @@ One driver process for a module of tests, three times as fast as real time, and 
 
 Every test leaves it with the scaled controller active, the program running, the arm at home and
 full speed.
-
 """
 
 import numpy as np

@@ -5,7 +5,6 @@ A UR5 written a second time, to judge the first: nothing of the package's own ar
 Forward kinematics is a product of DH matrices, the inverse a Newton iteration that is continued
 along a curve in steps as small as it takes, and clearances are measured by coal, body by body, on
 dense samples. Shared is what has to be known: dimensions, joint ranges, the names of branches.
-
 """
 
 from collections.abc import Callable
@@ -78,7 +77,6 @@ def signs(q: Array) -> Array:
     Return what changes its sign at each singularity: shoulder [m], elbow, wrist; (n, 3).
 
     The shoulder's is the way from axis 1 to frame 5 within the arm's plane.
-
     """
     p = frames(q)[:, 5, :3, 3]
     return np.stack(
@@ -124,7 +122,6 @@ class Followed:
     How far one curve can be followed: shares (n,) of it, and the joints (n, 6) [rad] there.
 
     `end`: '' at the end of the curve; 'shoulder', 'elbow' or 'wrist' at a singularity; 'range'.
-
     """
 
     s: Array

@@ -4,7 +4,6 @@ Seeded tasks that cannot be, and why.
 
 Every task is built so that the reason, and by how much, follows from the lengths of the data sheet
 and of the boxes alone.
-
 """
 
 import re

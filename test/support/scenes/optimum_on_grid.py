@@ -21,7 +21,6 @@ def grid_optimum(path, bounds, n=150, rounds=12, speed_of=speed_of):
 
     The path is run as s = 10x^3 - 15x^4 + 6x^5, so that b is positive at rest too. Each program
     linearises duration and jerk about the last b and may change it by a shrinking factor.
-
     """
     x = (np.arange(n) + 0.5) / n
     h = 2e-3

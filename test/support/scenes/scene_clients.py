@@ -3,7 +3,6 @@
 A scene book as its clients see it: messages of objects, and what became of them.
 
 Its arm has a forward kinematics of its own, by which poses are judged.
-
 """
 
 from collections.abc import Callable

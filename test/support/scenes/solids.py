@@ -26,7 +26,6 @@ class Solid:
     A shape of the test's own: signed distance (n,) of points (n, 3), points on its surface.
 
     `bound`, of a hull, is a lower bound of the distance.
-
     """
 
     shape: Shape

@@ -5,7 +5,6 @@ Two machines on one: network namespaces, and a cable between them that delays, l
 The cable is a process that carries Ethernet frames between a TAP device in either namespace, as
 not every kernel has `netem`. Nothing has a name that could be left behind: all is gone with the
 processes that use it.
-
 """
 
 import contextlib
@@ -38,7 +37,6 @@ class Link:
     What the cable does, in either direction: [s], [s] about it, and the part that is lost.
 
     `is_deaf`: nothing comes to the cell.
-
     """
 
     delay: float = 0.0

@@ -4,7 +4,6 @@ How fast a simulated cell may run here, so that nodes keep up with it on slow ma
 
 Its nodes fill two cores that are shared with others; if the cell ran too fast, the machine would
 be late, not a node. Limits of a test in simulated time do not depend on it.
-
 """
 
 import subprocess

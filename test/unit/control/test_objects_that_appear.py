@@ -30,7 +30,6 @@ def stopped(gap, then=None):
     Return a cell whose motion has ended, with a post `gap` [m] ahead of the arm at 1 m/s.
 
     With `then`, it is that near while the arm brakes.
-
     """
     planner = make_planner(replace(FAST, max_speed=1.0))
     q = inverse(planner.model, tool_down(0.4, -0.35, 0.25, 0.0))[0][0]

@@ -107,7 +107,6 @@ def test_the_joints_of_a_pose_are_among_its_solutions(
     An arm off by 1 mm and 2 mrad has its own singularities, and they part its branches.
 
     Where two solutions share a label, the row has the one whose last joint is as desired.
-
     """
     m = calibrated_arm(name, rng)
     joints = NEAR[where](rng.uniform(-np.pi, np.pi, (100, 6)), rng)

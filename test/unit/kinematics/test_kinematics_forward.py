@@ -4,7 +4,6 @@ Forward kinematics and Jacobians agree with derivations that share nothing with 
 
 Poses: with a product of exponentials whose screw axes are read off the drawing of the arm at zero,
 and with the poses of the robot's own URDF. Jacobians: with differences of poses.
-
 """
 
 import copy

@@ -6,7 +6,6 @@ For joints q drawn at random: every row of inverse(forward(q)) leads back to the
 them in the row that classify(q) names, and no row comes twice. Where a root is double the row that
 holds it is the one the contract names, and at a wrist singularity the wish for q6 is kept where
 the elbow can reach with it.
-
 """
 
 from collections.abc import Callable
@@ -224,7 +223,6 @@ def test_no_nearer_choice_at_a_wrist_singularity_would_have_reached(
     Against a search over the whole circle of theta_6, 0.1 degree apart.
 
     Nearer to the wish there are only elbows less than 0.01 rad from stretched or folded.
-
     """
     joints = random_joints(rng, 200)
     joints[:, 4] = 0.0

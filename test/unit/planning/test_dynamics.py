@@ -4,7 +4,6 @@ The dynamics are those of the published tables.
 
 They equal a second derivation from frames and energies, and MuJoCo's model of the cell; the
 equation of motion holds together; and overloaded joints are named.
-
 """
 
 from dataclasses import replace
@@ -105,7 +104,6 @@ def test_the_simulated_cell_is_the_same_arm(ur_type: str, rng: np.random.Generat
     MuJoCo's M without its rotors, and its C qd + g, with the gripper open as one load.
 
     The cell has the figures of UR's robot description, which we round to 10 digits.
-
     """
     model = load_cell(ur_type=ur_type)
     model.opt.gravity[2] = -9.81

@@ -3,7 +3,6 @@
 Trajectories spoilt at random: what the gate admits keeps the limits, all else is refused.
 
 What is admitted is judged by an interpolation of our own. UR5_FUZZ=50000 asks for more.
-
 """
 
 from pathlib import Path

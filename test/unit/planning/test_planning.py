@@ -4,7 +4,6 @@ Planned motions keep their path, their branch and every limit, or are refused wi
 
 Motions are judged on samples of the trajectory as the controller interpolates it, with speeds by
 finite differences of forward kinematics.
-
 """
 
 from dataclasses import replace

@@ -5,7 +5,6 @@ Random lines and arcs, a third of them meant to be impossible: planned right or 
 Each is judged by `independent_arm`, which follows the same curve in its own way. What is accepted
 stays on its curve and branch and within every limit, as the controller interpolates it; what is
 refused is truly impossible, where and for what the refusal says. UR5_REQUESTS=2000 asks for more.
-
 """
 
 import os

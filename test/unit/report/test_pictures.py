@@ -3,7 +3,6 @@
 Pictures show what was recorded, and their absence never costs more than one warning.
 
 Where OpenGL does not work, the tests that need it are skipped, visibly.
-
 """
 
 import os

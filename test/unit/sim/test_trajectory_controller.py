@@ -3,7 +3,6 @@
 The controller does what UR's does: the driver's goal checks, how the arm moves, how goals end.
 
 The arm here is ideal (it stands where it was told one cycle ago) or trails by a first-order lag.
-
 """
 
 import math

@@ -5,7 +5,6 @@ The simulated trajectory controller repeats what the real one did with replaced 
 `data/trajectory_replacement.json.xz` holds 34 recordings of joint_trajectory_controller 5.17 and
 of its master after 6.9 at 125 Hz on mock hardware, whose measured position is the last output.
 One joint moves.
-
 """
 
 import json

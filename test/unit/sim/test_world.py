@@ -3,7 +3,6 @@
 The simulated cell's physics.
 
 The servos track and trail as stated, and the gripper holds the cube by friction alone.
-
 """
 
 import math

@@ -3,7 +3,6 @@
 Every kind of gripper without a cell: its parameters, what it proves, what its faults are called.
 
 The action server is made up, as it only has to misbehave.
-
 """
 
 import math

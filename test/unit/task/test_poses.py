@@ -3,7 +3,6 @@
 Taught poses: what becomes of them under another tool or robot, and how their file is kept.
 
 A place is converted where that is exact, refused with the reason otherwise, never half-read.
-
 """
 
 import fcntl

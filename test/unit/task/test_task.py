@@ -3,7 +3,6 @@
 The task's steps, driven by made-up observations: what is commanded, and what ends it.
 
 `Robot` answers as a robot would; each spoilt answer must end the job with its own reason.
-
 """
 
 import copy

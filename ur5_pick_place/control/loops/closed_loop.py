@@ -13,7 +13,6 @@ The law is evaluated at the joints that the arm will have at the end of the comm
 reference there, plus the difference between the measured joints and the delayed reference that
 they follow. The delay is the servo lag, estimated from the motion itself. The remaining difference
 comes from sag or calibration, and the loop corrects it.
-
 """
 
 import numpy as np
@@ -66,7 +65,6 @@ class ClosedLoop(StreamedLoop):
     - `method`: one of `line_follower.METHODS`
     - `limits`: kept by every segment, its stopping ramp included
     - `path` (n, 6): the joints of the roll-out [rad]; the last row is the goal
-
     """
 
     def __init__(

@@ -6,7 +6,6 @@ The stream is that of a closed loop: with each joint_states message the referenc
 cycles that pass until the next one, and the segment that is sent runs to the end of the stopping
 ramp. A cycle is added only if it passes the gate together with its ramp; else the arm is already
 on a ramp that has passed.
-
 """
 
 from collections.abc import Callable
@@ -46,7 +45,6 @@ class Jog(StreamedLoop):
 
     `slowed_by`: what slows the arm or keeps it at rest, and how far away that is; empty if nothing
     does.
-
     """
 
     def __init__(

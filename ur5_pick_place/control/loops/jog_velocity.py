@@ -15,7 +15,6 @@ makes the motion slow. A motion that approaches a singularity ends at a smallest
 itself the lost directions are left out. If too much of the command lies along them, the arm turns
 slowly out of the singularity, by half a degree, along the joint motion that follows the command
 best: a stretched elbow bends in this way.
-
 """
 
 from collections.abc import Callable
@@ -85,7 +84,6 @@ class ToolVelocity(Command):
 
     - `rotation` (3, 3): orientation of that frame in `base`, or in tool0 if `is_on_tool`
     - `is_on_tool`: whether the frame turns with the tool
-
     """
 
     rotation: Array
@@ -98,7 +96,6 @@ class JogVelocity:
 
     - `planner`: its scene, its joint limits
     - `limits`: returns the present bounds on joint velocity and on the speed of TCP and elbow
-
     """
 
     def __init__(self, planner: MotionPlanner, limits: Callable[[], Limits]) -> None:
@@ -111,7 +108,6 @@ class JogVelocity:
         Return the joint velocity (6,) [rad/s] of a command at joints `q` (6,) [rad].
 
         Also returns why there is none, at a singularity; else an empty text.
-
         """
         if command.is_zero:
             return np.zeros(6), ''
@@ -127,7 +123,6 @@ class JogVelocity:
         Return the share, 0 to 1, of a velocity (6,) from `velocity` that the way ahead allows.
 
         Also returns what is in the way, and how far it is; empty if nothing.
-
         """
         share, reason = 1.0, ''
         if not qd.any():
@@ -167,7 +162,6 @@ class JogVelocity:
 
         Of the joint motions `turns`, either way, it is the one that loses fewer directions than
         `lost` and moves the TCP best along the command `b` (6,), not against it.
-
         """
         p_tcp = self._planner.scene.tool.p_tool_tcp
         best, found = _AGAINST, np.zeros(6)

@@ -41,7 +41,6 @@ off the 180-degree saddle, so the halving ends.
 The saddle. At an orientation error of 180 degrees V has a ridge: both directions of rotation are
 downhill and equally long, and a law in other coordinates has a stationary point there. Such a goal
 is refused with a message.
-
 """
 
 import numpy as np
@@ -61,7 +60,6 @@ class ResolvedRate:
 
     - `gain`: K [1/s]
     - `length`: how many metres one radian counts when directions are compared
-
     """
 
     name = 'resolved_rate'
@@ -94,7 +92,6 @@ class Gradient:
 
     - `gain`: K [1/s], at most 1 / T where a rate is held for T
     - `length`: l, how many metres one radian counts
-
     """
 
     name = 'gradient'

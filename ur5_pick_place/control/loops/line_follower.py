@@ -55,7 +55,6 @@ class LineFollower:
     - `lookahead`: largest distance of the law's goal from the TCP [m]
     - `is_off_line`: whether the TCP has left the line: it is over 1.5 lookaheads from the law's
       goal
-
     """
 
     def __init__(

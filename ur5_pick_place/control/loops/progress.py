@@ -18,7 +18,6 @@ class ProgressMonitor:
     Detects that the error no longer falls: keeps its smallest value and the time of it.
 
     `timeout`: longest time in which the error does not decrease [s].
-
     """
 
     def __init__(self, timeout: float) -> None:

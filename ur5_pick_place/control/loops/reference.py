@@ -7,7 +7,6 @@ meets them, over the fewest whole cycles within every joint's acceleration and j
 joints share its duration, so that from a steady motion the velocity vector moves straight to the
 new one. The positions are a quartic, which the robot's controller, joining points by quintics,
 follows exactly: limits kept here are kept there.
-
 """
 
 from collections import deque
@@ -73,7 +72,6 @@ class State:
 
     - `q`, `qd`, `qdd` (6,) [rad, s]
     - `motion` (3, 6): all three, which share its memory
-
     """
 
     __slots__ = ('motion', 'q', 'qd', 'qdd')
@@ -141,7 +139,6 @@ def _weights(cycles: int) -> Array:
     Return what start and velocity contribute to each state of a change, (cycles + 1, 3, 4).
 
     Rows q, qd and qdd of combinations of q, qd and qdd of the start and the new velocity.
-
     """
     T, u = cycles * CYCLE, np.linspace(0.0, 1.0, cycles + 1)
     uu, uuu, uuuu = u**2, u**3, u**4
@@ -175,7 +172,6 @@ class Reference:
     - `limits`: kept by the motion before the ramp
     - `time`: time of the robot's controller, in scaled time [s]
     - `q` (6,): joints at that time [rad]
-
     """
 
     def __init__(self, q: Array, limits: Limits) -> None:
@@ -218,7 +214,6 @@ class Reference:
         Return how many cycles to extend by, so that the next advance needs none of the ramp.
 
         Its length is not known yet; the longest of the recent ones is taken. Below 1 = none.
-
         """
         return committed + max(1, *self._advances) - self.room
 
@@ -250,7 +245,6 @@ class Reference:
         Return the committed states from now on with the ramp, and the age of the first one [s].
 
         The last point is at rest.
-
         """
         now = int(self.time / CYCLE + 1e-6)
         states = self._states[max(0, now - self._first) :]

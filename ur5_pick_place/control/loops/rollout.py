@@ -46,7 +46,6 @@ def roll_out(
     for `LineFollower`.
 
     Raises `IncompletePath`: the law does not reach the goal; names how far it gets and the cause.
-
     """
     limits, progress = gentle_limits(limits), ProgressMonitor(settings.loop_patience)
     follower = LineFollower(planner, method, limits, q_start, T_goal, settings)
@@ -102,7 +101,6 @@ def plan_roll_out(
 
     Raises `IncompletePath`: the law does not reach the goal, or collides; names how far it gets
     and the cause. `PlanningError`: the gate refuses the roll-out for another reason.
-
     """
     limits = planner.limits_at(scaling)
     rollout = roll_out(planner, method, limits, q_start, T_goal, settings)
@@ -120,7 +118,6 @@ def loop_of(
     Return the closed loop of a roll-out, no faster than the gate has measured on it.
 
     Raises `InvalidInput`: the method is unknown. `GateRefusal`: the method would move differently.
-
     """
     limits = limits_used(report, planner.limits)
     path = rollout.sample(np.arange(0.0, rollout.duration + CYCLE, CYCLE))[0]
@@ -135,7 +132,6 @@ def _check_own(
     Refuse a path (n, 6) that deviates from the method's own, compared every few millimetres.
 
     A second roll-out would hold the interpreter for seconds, in which no joint_states are read.
-
     """
     T_tool = forward(planner.model, path)
     T_tcp = T_tool @ planner.scene.tool.T_tool_tcp

@@ -10,7 +10,6 @@ stamp. Nothing is streamed to it then; a braking motion has a stamp in the futur
 The speed scaling slows down what the controller follows, but not the age of a stamp. A segment
 that is received `d` later than expected is therefore joined (1 - scaling) * d too far with a
 stamp, and scaling * d too early without one.
-
 """
 
 from ur5_pick_place.control.loops.stream import TrajectorySegment
@@ -28,7 +27,6 @@ def next_segment(segment: TrajectorySegment, arrival: float) -> tuple[Trajectory
     Return the trajectory to send for a segment, and its stamp [s]; 0 = without a stamp.
 
     `arrival`: stamp of its expected arrival in the controller [s].
-
     """
     scaling = segment.speed_scaling
     wait = min(max(arrival - segment.stamp, 0.0), _LARGEST_AGE)
@@ -49,7 +47,6 @@ def gap_form(
 
     - `points` (n,): when the controller passes the points of the running motion [s]
     - `arrival`, `period`: of the earliest cycle that may take the message, and of a cycle [s]
-
     """
     later = points[points > arrival + _EARLY * period]
     stamp = (float(later[0]) if len(later) else arrival + period) + (1.0 - _EARLY) * period

@@ -3,7 +3,6 @@
 What is streamed as segments of a reference, closed loops and jogs, and its execution.
 
 A stream ticks on joint_states, and compares the arm with its reference.
-
 """
 
 import math
@@ -43,7 +42,6 @@ class StreamedLoop(ABC):
 
     - `stop_reason`: why it stops; empty while it goes on
     - `outcome`: None while moving
-
     """
 
     def __init__(self, settings: LoopSettings) -> None:
@@ -81,7 +79,6 @@ class StreamedLoop(ABC):
         Return the segment to send for measured joints (6,) [rad, rad/s] with a stamp [s].
 
         None for a stamp that is not new, or while the robot's speed slider is at zero.
-
         """
         reference = self._reference
         if reference is None:
@@ -147,7 +144,6 @@ def check_replaces_trajectories(replaces: bool, what: str, advice: str) -> None:
     - `replaces`: whether it does
     - `what`: what needs it, for the error
     - `advice`: how the advice begins, before "start driver and nodes with another controller"
-
     """
     if not replaces:
         raise ExecutionError(
@@ -168,7 +164,6 @@ class Stream:
     - `is_wanted_stop`: whether a stop was requested; the reason that the loop gives is then not
       latched
     - `ended`: how it ended, while the arm is not at rest yet; nothing more is sent
-
     """
 
     def __init__(
@@ -207,7 +202,6 @@ class Stream:
         Return the segment to send for the latest joints, and the fault that ends the loop.
 
         Either may be missing: None, and '' without a fault.
-
         """
         assert status.q is not None and status.qd is not None  # else it would not have begun
         passed = 0.0 if self._stamp is None else status.stamp - self._stamp

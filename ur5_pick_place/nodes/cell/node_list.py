@@ -80,7 +80,6 @@ def node_list(
 
     Raises `InvalidInput`: the robot is unknown, a calibration file is given for the simulated
     cell, or the user's file has another value for a parameter that an argument determines.
-
     """
     _check_robot(robot, kinematics_params_file)
     arm: dict[str, Parameter] = {'ur_type': ur_type, 'mounting': mounting, 'tf_prefix': tf_prefix}

@@ -118,7 +118,6 @@ def load_arm(ur_type: str, kinematics_params_file: str) -> Model:
     Return the model of an arm, calibrated if a file is given.
 
     Raises `InvalidInput`: the file is missing, malformed, or of another type.
-
     """
     if not kinematics_params_file:
         return load_model(ur_type)
@@ -139,7 +138,6 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
 
     Raises `InvalidInput`: a file is missing, malformed or another robot's, or the tool is too
     heavy for the arm.
-
     """
     model = load_arm(settings.ur_type, settings.kinematics_params_file)
     if settings.rated_payload is not None:
@@ -196,7 +194,6 @@ def config_file(name: str) -> Path:
 
     Raises `InvalidInput`: a bare name is not in config/, but a file of that name is in the working
     directory.
-
     """
     path = user_path(name)
     if path.name != name:

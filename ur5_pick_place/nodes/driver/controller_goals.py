@@ -56,7 +56,6 @@ def check_method(controller: str, method: str) -> None:
 
     Raises `InvalidInput`: the method is a closed loop, and the controller takes whole trajectories
     only, or the messages are those of Humble.
-
     """
     if method not in METHODS:
         return
@@ -117,7 +116,6 @@ class ControllerGoals:
 
         `stop_progress`: returns how far the stop has come; called when the controller manager has
         answered, which may be late.
-
         """
         before = self._list.last
         if not self._list.is_there or time.monotonic() - self._switched < _SWITCHING:

@@ -64,7 +64,6 @@ class ControllerManager:
         Activate and deactivate controllers.
 
         Raises `ExecutionError`: the controller manager does not answer, or has not done so.
-
         """
         # The driver deactivates by itself when the program stops, perhaps just now.
         request = _switch_request(on, off, is_strict=bool(on))
@@ -116,7 +115,6 @@ class ControllerActivity:
 
     The driver deactivates the controller when the program on the robot ends, and activates it only
     a moment after the program runs again; until then it would refuse a motion.
-
     """
 
     def __init__(self, manager: ControllerManager, controller: str, status: RobotStatus) -> None:

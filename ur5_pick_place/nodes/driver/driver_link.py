@@ -49,7 +49,6 @@ class LatchedTopic:
     `on_message`: takes a message. `on_lost`: called when the publisher has ended or was replaced,
     or has not confirmed the value within `_CONFIRMATION` beside another one; the value is unknown
     from then on.
-
     """
 
     def __init__(
@@ -109,7 +108,6 @@ class DriverLink:
     `joint_names`: in controller order, with the prefix. `on_joints` and `on_mode`: called after
     joint_states and after every change of a mode. `is_moving`: returns whether a motion runs:
     joints are then taken as they arrive.
-
     """
 
     def __init__(

@@ -40,7 +40,6 @@ class GripperClient:
     Sends goals to the gripper and keeps what it reports; callbacks never wait.
 
     `joint_timeout`: see `GripperJoint`.
-
     """
 
     def __init__(

@@ -57,7 +57,6 @@ class OneSource:
     With two, nobody knows whose joints are the arm's.
 
     `node`: its graph names the publishers.
-
     """
 
     def __init__(self, node: Node) -> None:
@@ -74,7 +73,6 @@ class OneSource:
 
         One without some of the joints is judged by its reader. `publisher` and `number` as in
         `TakenMessage`.
-
         """
         if not set(names).issubset(state.name):
             return ''
@@ -121,7 +119,6 @@ class JointListener:
     `with_velocities`: whether velocities are read, and a message without them is an error.
 
     - `poll`: takes the messages that are queued now
-
     """
 
     def __init__(

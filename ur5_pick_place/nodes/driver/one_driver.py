@@ -22,7 +22,6 @@ class OneDriver:
     Looks at the ROS graph.
 
     `is_simulated`: whether the parameters are those of the simulated cell.
-
     """
 
     def __init__(self, node: Node, is_simulated: bool) -> None:

@@ -6,7 +6,6 @@ joint_trajectory_controller after 6.9 does so by default: it starts a trajectory
 passed at its first point, as if it were new, so that each message of a stream is a step of the
 arm by as many cycles as its arrival was predicted wrong. With the parameter set to false, and in
 older versions, which do not have it, a trajectory begins at its stamp, whenever it arrives.
-
 """
 
 from typing import Any
@@ -32,7 +31,6 @@ class Replacement:
     Reads the controller's parameter again and again, and sets it to false.
 
     - `why_no_stream`: why the controller cannot follow a stream; empty if it can
-
     """
 
     def __init__(self, node: Node, controller: str) -> None:

@@ -104,7 +104,6 @@ class RobotIo:
         Newer drivers compare all three with the values that the robot reports, and a CB3 robot,
         whose script has no inertia, may report another one. No topic publishes it; but a driver
         that then accepts the same mass and centre without inertia has compared these.
-
         """
         what = f'set_payload {command.mass:.3f} kg'
         kind = SetPayload.Request

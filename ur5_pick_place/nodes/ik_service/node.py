@@ -8,7 +8,6 @@ Services, with MoveIt's names and types:
 - compute_ik_all: every branch at once; each joint is named `<branch>/<joint>`, best branch first,
   and the message gives the reasons of missing ones (same type)
 - compute_fk: the pose of joints (moveit_msgs/srv/GetPositionFK)
-
 """
 
 import time

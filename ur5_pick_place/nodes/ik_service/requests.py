@@ -84,7 +84,6 @@ class IkRequests:
 
     `present_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
     `collisions`: none where collisions cannot be checked.
-
     """
 
     def __init__(
@@ -107,7 +106,6 @@ class IkRequests:
         `attached`: the ids of what is attached, which a robot state may contain. `collisions`:
         none where collisions cannot be checked. `refusal`: why collision checks are refused; empty
         if they are not.
-
         """
         self._scene = _Scene(attached, collisions, refusal)  # at once, for requests meanwhile
 
@@ -121,7 +119,6 @@ class IkRequests:
 
         Raises `InvalidInput`: the timeout is negative; `TimedOut`: TF does not know the frame by
         then.
-
         """
         header, timeout = request.pose_stamped.header, to_seconds(request.timeout)
         if timeout < 0.0:
@@ -141,7 +138,6 @@ class IkRequests:
         `CollisionCheckUnavailable`: it requests a collision check that is not available;
         `NoSolution, JointLimitViolation, InCollision`: it has no solution; the kind is that of the
         branch that came closest.
-
         """
         self._check_kind(request)
         allowed = _allowed_branches(request.constraints)
@@ -190,7 +186,6 @@ class IkRequests:
         Return the pose of each link that an FK request names.
 
         Raises `InvalidInput`: the request is invalid; the subclass identifies the reason.
-
         """
         if len(request.fk_link_names) > _MAX_LINKS:
             raise UnknownLink(f'{len(request.fk_link_names)} links: must be at most {_MAX_LINKS}')

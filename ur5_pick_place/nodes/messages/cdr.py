@@ -6,7 +6,6 @@ rclpy makes a Python object of every triangle and every number before it calls a
 blocks all other callbacks meanwhile: a mesh of 10,000 triangles takes 75 ms, a thousand boxes
 33 ms. Here sequences of numbers, and of messages that consist of numbers of one type, become
 arrays without a copy, and other long sequences are refused.
-
 """
 
 import functools
@@ -39,7 +38,6 @@ class Unreadable(InvalidInput):
     A message that cannot be parsed completely.
 
     - `id`: the last field `id` before the error; empty if there was none
-
     """
 
     def __init__(self, message: str, id: str) -> None:
@@ -56,7 +54,6 @@ def read_message(data: bytes, kind: type) -> SimpleNamespace:
 
     Raises `Unreadable`: the bytes end early, or a sequence that is read item by item exceeds
     `MAX_ITEMS`.
-
     """
     if len(data) < 4:
         raise Unreadable(f'message of {len(data)} bytes: it has no header', '')

@@ -77,7 +77,6 @@ def pose_to_matrix(pose: Pose) -> Array:
 
     Raises `InvalidInput`: a number is not finite, or the quaternion's norm differs from 1 by more
     than 1 %.
-
     """
     p, q = pose.position, pose.orientation
     return _matrix(p.x, p.y, p.z, q.x, q.y, q.z, q.w)
@@ -130,7 +129,6 @@ def is_of_this_arm(state: JointState, names: Sequence[str]) -> bool:
     A gripper or a second arm publishes on the same topic; a message without any of the arm's
     joints is no sign of life of the arm. A message with some of them is checked by
     `joints_from_state`, which requires all.
-
     """
     return not set(names).isdisjoint(state.name)
 
@@ -141,7 +139,6 @@ def joints_from_state(state: JointState, names: Sequence[str]) -> Array:
 
     Raises `InvalidRobotState`: a joint is missing, named twice or not finite, or the lists are of
     different length or huge.
-
     """
     return _by_name(state.name, state.position, names, 'position')
 
@@ -161,7 +158,6 @@ def joints_of_request(
     MoveIt client that follows the scene; the request is planned with all of `attached`.
 
     Raises `InvalidRobotState`: as `joints_from_state`, or it has unsupported content.
-
     """
     others = state.multi_dof_joint_state
     if n := max(len(others.joint_names), len(others.transforms)):
@@ -242,7 +238,6 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
     Raises `GateRefusal`: joints missing, unknown or named twice; `InvalidInput`: no points, too
     many, arrays of the wrong length, no velocities or accelerations, values that are not finite,
     times that do not increase; efforts other than 0 if there are several points; multi-DOF points.
-
     """
     if n := len(message.multi_dof_joint_trajectory.points):
         raise InvalidInput(f'trajectory has {n} multi-DOF points: must be 0, the arm has none')
@@ -319,7 +314,6 @@ def read_joint_constraints(
     Return joint, position, and lowest and highest position [rad] of each constraint.
 
     Raises `InvalidInput`: a joint is none of `names`, or a number is not finite or negative.
-
     """
     found = []
     for constraint in constraints:

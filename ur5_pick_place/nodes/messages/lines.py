@@ -48,7 +48,6 @@ def ghosts(model: Model, solutions: Sequence[Solution]) -> MarkerArray:
     Return each solution as a line through the joints, and delete earlier ones.
 
     The first solution is opaque.
-
     """
     array = MarkerArray(markers=[Marker(ns='ik', action=Marker.DELETEALL)])
     for i, solution in enumerate(solutions):

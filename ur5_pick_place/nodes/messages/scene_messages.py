@@ -5,7 +5,6 @@ Conversion of objects to ROS messages, and from messages that `cdr.read_message`
 A `PlanningScene` that the planner publishes holds, beside the clients' objects, what was refused
 and the task's part; `type.db` marks these two, as their ids cannot. The id of what was refused is
 its key in `World.refused`.
-
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +65,6 @@ def read_shapes(message: SimpleNamespace) -> tuple[PlacedShape, ...]:
     Return the shapes of a CollisionObject.
 
     Raises `InvalidInput`: a shape or a pose is malformed or there are too many.
-
     """
     kinds = (
         ('primitives', message.primitives, message.primitive_poses, _primitive),
@@ -95,7 +93,6 @@ def move_shapes(
 
     Raises `InvalidInput`: a kind of shape has more or fewer poses than shapes, or a pose is
     malformed.
-
     """
     kinds = ('primitive_poses', 'mesh_poses', 'plane_poses')
     given = {name: list(getattr(message, name)) for name in kinds}
@@ -249,7 +246,6 @@ def unsupported(message: SimpleNamespace, T_base_frame: Callable[[str], Array]) 
     Return why parts of a PlanningScene, other than its obstacles, are not supported.
 
     `T_base_frame` returns the known pose (4, 4) of a frame in `base`, or raises `UnknownFrame`.
-
     """
     matrix = message.allowed_collision_matrix
     found = []

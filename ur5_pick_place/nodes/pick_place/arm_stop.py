@@ -45,7 +45,6 @@ class ArmStop:
     Cancels every goal of the trajectory controllers until the arm is at rest.
 
     `port`: shows the joints, and whether the planner is there.
-
     """
 
     def __init__(self, node: SerialNode, goals: ControllerGoals, port: TaskPort) -> None:
@@ -121,7 +120,6 @@ class PlannerLatch:
     Latches a stop in the planner node, and in a restarted one as soon as its `~/stop` is there.
 
     `stop`: of that service. `is_stopped`: whether the planner reports that it is stopped.
-
     """
 
     def __init__(
@@ -137,7 +135,6 @@ class PlannerLatch:
 
         It has if it replies or reports that it is stopped, which is before it has searched for the
         braking motion. It has longer for that if this PC `is_busy`.
-
         """
         if not self._stop.service_is_ready():
             return False

@@ -49,7 +49,6 @@ class Freedrive:
 
     `checks_modes`: whether the program counts as stopped until the driver reports it.
     `publish_state`: publishes the state of the machine; the planner begins nothing in `freedrive`.
-
     """
 
     def __init__(
@@ -144,7 +143,6 @@ class Freedrive:
 
         A new stop ends freedrive, whichever client began it. Freedrive that another client begins
         after the stop, or that was on when this node started, is left on.
-
         """
         is_new_stop = is_stopped and not self._was_stopped
         if is_planner_known:
@@ -175,7 +173,6 @@ class Freedrive:
 
         Raises `ExecutionError`: the controllers could not be switched, or `check` forbids it; they
         are as before, but freedrive is disabled if it was to end.
-
         """
         mine: Future[None] = Future()
         before, self._latest = self._latest, mine

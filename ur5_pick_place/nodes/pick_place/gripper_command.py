@@ -5,7 +5,6 @@ The action `gripper_command`: a position from any client opens or closes the gri
 A gripper that is an action server itself takes positions in its own unit. All others take metres
 per jaw. Both can only open and close, so that what they cannot do is refused: a position between
 the two, or beyond them, such as the width of both jaws. The result has what is known.
-
 """
 
 import math
@@ -34,7 +33,6 @@ class GripperCommands:
     Offers the action.
 
     `choice`: what metres per jaw mean.
-
     """
 
     def __init__(self, node: SerialNode, station: Station, choice: GripperChoice) -> None:

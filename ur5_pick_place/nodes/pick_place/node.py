@@ -9,7 +9,6 @@ Teach, plan and run the pick-and-place task; the arm moves through the planner n
 - gripper_action_controller/gripper_command: action (control_msgs/action/GripperCommand)
 - ~/freedrive: switch freedrive (std_srvs/srv/SetBool)
 - ~/state, ~/event: topics: the present state, and events (JSON)
-
 """
 
 import json

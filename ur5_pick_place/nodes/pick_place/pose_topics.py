@@ -29,7 +29,6 @@ class PoseTopics:
     `names`: the places. `present`: returns the present joints (6,) [rad], which are kept with each
     pose as it arrives. `teach`: takes name, pose, and joints; computes in the pool, reports a
     refusal itself. `emit`: takes the event `refused` of a pose that is not taught.
-
     """
 
     def __init__(

@@ -84,7 +84,6 @@ class TeachMarkers:
     `places`: returns the taught ones, as (4, 4) in `base_link` by name. `teach`: takes the name
     and the pose of a place; calls `show` when it has decided. `names`: the places that can be
     dragged.
-
     """
 
     def __init__(

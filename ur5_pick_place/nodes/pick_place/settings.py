@@ -76,7 +76,6 @@ def chosen_gripper(node: Node) -> type[Gripper]:
     Return the kind of gripper that a node's parameters name, before they are declared.
 
     Raises `InvalidInput`: there is no such kind, or a parameter of another kind is given.
-
     """
     given = node._parameter_overrides  # see `parameters._refuse_unknown`
     name = given['gripper'].value if 'gripper' in given else DEFAULT

@@ -23,7 +23,6 @@ class StatisticsFile:
     A file that cannot be read is renamed, not overwritten.
 
     `warn`: takes the text of a warning.
-
     """
 
     def __init__(self, path: Path, warn: Callable[[str], object]) -> None:

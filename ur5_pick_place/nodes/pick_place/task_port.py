@@ -65,7 +65,6 @@ class TaskPort:
     stuck. `is_busy`: returns whether a job runs.
 
     - `has_planner`: whether the planner has published a state since its last death
-
     """
 
     def __init__(
@@ -192,7 +191,6 @@ class TaskPort:
 
         Needed as the 0.15 s of `Stillness` reach back into a motion that has just ended, and as a
         busy PC serves a request before the joint_states that were sent before it.
-
         """
         begin = time.monotonic()
 

@@ -59,7 +59,6 @@ class Teaching:
     - `warning`: what was wrong with the file although poses could be read; else empty
 
     Raises `InvalidInput`: the file is malformed.
-
     """
 
     def __init__(
@@ -92,7 +91,6 @@ class Teaching:
         Return the poses for a plan: read the places that have a frame; see `FramePlaces`.
 
         Raises `ExecutionError`: someone else has changed the file of taught poses.
-
         """
         self._file.check_unchanged()
         if self._frame_places.read():
@@ -105,7 +103,6 @@ class Teaching:
 
         Raises `InvalidInput`: a frame has moved; `ExecutionError`: someone else has changed the
         file of taught poses.
-
         """
         self._file.check_unchanged()
         self._frame_places.check_unmoved()
@@ -139,7 +136,6 @@ class Teaching:
 
         Raises `PlanningError`: the arm can never be there, even without the objects of clients;
         `ExecutionError`: the file of poses cannot be written.
-
         """
         T = forward(self._planner.model, q) @ self._planner.scene.tool.T_tool_tcp
         branch = BRANCHES[int(classify(self._planner.model, q))]
@@ -158,7 +154,6 @@ class Teaching:
         Raises `PlanningError`: the arm can never be there; `InvalidInput`: the frame is unknown,
         the numbers are not a pose, or the place is not taught as a pose; `ExecutionError`: the
         file of poses cannot be written, or the arm carries the frame and is not at rest.
-
         """
         if name == HOME:
             raise InvalidInput(

@@ -17,7 +17,6 @@ class TopicMemory:
 
     `span` [ns]. `most`: bound on the memory [bytes]. `is_latched`: whether the last message of
     each publisher is kept even if it is older than `span`.
-
     """
 
     def __init__(self, span: int, most: int, is_latched: bool) -> None:
@@ -50,7 +49,6 @@ class TopicMemory:
 
         First the last ones of latched publishers that have sent nothing since, then those of the
         last `span`, oldest first. A message that was lost before `span` does not count.
-
         """
         self._forget_before(now - self._span)
         if self._last_lost < now - self._span:

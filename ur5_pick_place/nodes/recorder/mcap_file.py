@@ -36,7 +36,6 @@ class McapFile:
     `stream`: open for writing; stays open.
 
     Raises `MissingPackage`: `mcap` is not installed.
-
     """
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -62,7 +61,6 @@ class McapFile:
         raw subscription gives it. `log_time` and `publish_time`: when it was received and sent,
         system time [ns]. `is_latched`: whether the topic is replayed as transient local; that of
         its first message counts.
-
         """
         channel = self._channels.get(topic)
         if channel is None:
@@ -96,7 +94,6 @@ def _offered(is_latched: bool) -> str:
     Return the QoS with which rosbag2 is to replay a topic: always reliable, maybe latched.
 
     In numbers, as rosbag2 wrote it until Iron; later releases read names and numbers.
-
     """
     forever = {'sec': 9223372036, 'nsec': 854775807}
     durability = DurabilityPolicy.TRANSIENT_LOCAL if is_latched else DurabilityPolicy.VOLATILE

@@ -7,7 +7,6 @@ Hold the last minute in memory, and write it to a file at each stop, for `report
 
 It only subscribes. Messages are kept as the bytes that came and are polled, so that it costs next
 to nothing while nothing happens.
-
 """
 
 import contextlib
@@ -85,7 +84,6 @@ class FlightRecorder:
     The messages in memory, and when a stop is to be recorded.
 
     `facts`: about the arm, for every record.
-
     """
 
     def __init__(
@@ -168,7 +166,6 @@ class FlightRecorder:
 
         Before the robot is ready the planner's reason may change at any time, and a client may
         send `stop` as often as it likes: that counts once for each motion.
-
         """
         had_stopped = self._has_stopped[topic]
         if topic == EXECUTION_EVENT:
@@ -185,7 +182,6 @@ class FlightRecorder:
         Have a record written at a time [ns, steady clock].
 
         A record that is already due is put off to that time, within a bound.
-
         """
         if self._due is None:
             self._due = max(wanted, self._next)

@@ -33,7 +33,6 @@ class RecordFolder:
     `path`: created when the first record is written.
 
     - `warning`: which files the last `add` was to remove and could not; empty if none
-
     """
 
     def __init__(self, path: Path, max_files: int, max_bytes: int) -> None:
@@ -48,7 +47,6 @@ class RecordFolder:
 
         Raises `ExecutionError`: the folder cannot be written, the disk is full, or another
         recorder does not finish writing; older records are all there.
-
         """
         self.warning = ''
         try:
@@ -99,7 +97,6 @@ class RecordFolder:
         Return a path that no record has yet.
 
         Its name is the present UTC time, plus 1 ms for each name that is taken.
-
         """
         time = datetime.now(timezone.utc)
         while True:

@@ -42,7 +42,6 @@ class Delivery(Enum):
 
     A stream is best effort, so that a recorder that stalls holds nobody up. Its depth holds 0.2 s
     of 500 Hz from an e-Series and 500 Hz from its gripper, in a simulation at twice real time.
-
     """
 
     STREAM = QoSProfile(depth=400, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -117,7 +116,6 @@ class TopicPoller:
 
     An executor would spend more on waking up for each of 600 messages a second than on all the
     rest of a recorder.
-
     """
 
     def __init__(self, node: Node, topics: Sequence[RecordedTopic]) -> None:

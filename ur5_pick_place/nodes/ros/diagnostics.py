@@ -50,7 +50,6 @@ class Diagnostics:
 
     `state`: returns whether the node is healthy, and its state as text. `figures`: returns further
     values as text, by name.
-
     """
 
     def __init__(

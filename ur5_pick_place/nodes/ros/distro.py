@@ -70,7 +70,6 @@ def name_method(goal: Any, method: str) -> None:
     Set the closed-loop method in a goal of ExecuteTrajectory; empty for none.
 
     Raises `InvalidInput`: the goal has no field for it, as in Humble.
-
     """
     if not method:
         return
@@ -95,7 +94,6 @@ def payload_request(
 
     `kind`: the class of the request. `mass` [kg]. `centre`: of gravity, x, y, z in tool0 [m].
     `inertia`: about the centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2].
-
     """
     request = kind()
     body = getattr(request, 'payload', request)
@@ -155,7 +153,6 @@ def has_waiting(executor: Any) -> bool:
 
     Newer executors, from Humble 3.3.21, Jazzy 7.1.9 and Kilted 9.1.4 on, have none: there the
     future itself wakes the executor.
-
     """
     return any(not task.done() for task, *_ in list(getattr(executor, '_tasks', ())))
 
@@ -179,7 +176,6 @@ def take_with_info(subscription: Any, most: int, end: float = math.inf) -> list[
     Return up to `most` waiting messages of a raw subscription, oldest first.
 
     Takes no more of them after the steady time `end` [s].
-
     """
     taken: list[TakenMessage] = []
     with subscription.handle:

@@ -74,7 +74,6 @@ def prepare_to_run(name: str) -> bool:
 
     Until the node has its own handlers, SIGINT and SIGTERM end the process at once. If its parent
     is the one that `PARENT` names, it receives SIGINT when the parent ends.
-
     """
     arguments = sys.argv[1:]
     own = arguments[: arguments.index('--ros-args')] if '--ros-args' in arguments else arguments

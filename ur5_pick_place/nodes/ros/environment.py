@@ -22,7 +22,6 @@ def prepare_environment(domain_id: int | None = None) -> int:
 
     Raises `InvalidInput`: ROS_DOMAIN_ID is invalid, the home directory is unknown, or the loopback
     interface is down.
-
     """
     domain = _domain_id() if domain_id is None else domain_id
     _find_home()
@@ -69,7 +68,6 @@ def stay_on_loopback() -> None:
     With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST rmw_fastrtps adds two of its own to it: shared
     memory, readable for every user, and UDP on all addresses. The node announces itself on this
     machine only, but a client that knows the address can connect from another host.
-
     """
     reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', distro().profiles
     with contextlib.suppress(OSError):

@@ -5,7 +5,6 @@ How the callbacks of a node run: one after the other, in one thread; what takes 
 rclpy's `MultiThreadedExecutor` hands every message to a pool: with 500 messages a second on two
 busy cores it needed three to eight times the processor time and lost a third to two thirds of
 them.
-
 """
 
 import threading
@@ -41,7 +40,6 @@ class SerialNode(Node):
 
     - `lock`: held by each callback, and by each pass of `reader`
     - `reader`: polls topics with many messages
-
     """
 
     def __init__(self, name: str, **options: Any) -> None:
@@ -63,7 +61,6 @@ class SerialNode(Node):
         Return what `work` returns, which runs beside the callbacks; to be awaited in one.
 
         `threads`: that run it, instead of those of all.
-
         """
         ended: Future[T] = Future()
 

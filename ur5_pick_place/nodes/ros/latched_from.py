@@ -26,7 +26,6 @@ class LatchedFrom:
     `owner`: the node that publishes it, in the namespace of `node`. `take`: takes a serialized
     message. `shows_others`: whether what others publish counts as long as that node is not there:
     of a recording that is replayed to be seen.
-
     """
 
     def __init__(

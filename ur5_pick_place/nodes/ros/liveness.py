@@ -4,7 +4,6 @@ Planner and task monitor each other by the liveliness of a topic that each publi
 
 Each asserts it from the thread that receives messages, so that a node that is frozen, or blocked
 by converting a huge message, is detected like a killed one.
-
 """
 
 import time
@@ -39,7 +38,6 @@ class Heartbeat:
 
     `lease`: lease of the liveliness [s], the same in both nodes. `on_suspended`: called with the
     time [s] for which this process was not run, if it counts as suspended.
-
     """
 
     def __init__(
@@ -74,7 +72,6 @@ def watch_peer(
     `topic`: published with `liveliness_qos`. `lease`: lease of the liveliness [s], the same in
     both nodes. `on_death`: called when a publisher of the topic has ended, cleanly or not, or is
     stuck.
-
     """
 
     def on_event(event: Any) -> None:

@@ -29,7 +29,6 @@ def declare_all(node: Node, kind: type[Kind], **kinds: type[Settings]) -> Kind:
     Return a dataclass of settings objects, after declaring the parameters of each.
 
     `kind`: the dataclass. `kinds`: those of fields whose class is known only now.
-
     """
     known = {**get_type_hints(kind), **kinds}
     return kind(**dict(zip(known, declare_settings(node, *known.values()), strict=True)))
@@ -48,7 +47,6 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     parameter that neither these classes nor any file in `config/` know (a misspelt key would
     otherwise be ignored silently). Parameters of other nodes are skipped, as all share the user's
     file.
-
     """
     node.add_on_set_parameters_callback(lambda changed: _refuse_another_clock(node, changed))
     declared = [f for kind in kinds for f in fields(kind)]
@@ -84,7 +82,6 @@ def _refuse_another_clock(node: Node, changed: 'list[Parameter[Any]]') -> SetPar
     Refuse a change of `use_sim_time`: earlier stamps, deadlines and motions would become invalid.
 
     Called before rclpy's own callback, which would change the clock.
-
     """
     for parameter in changed:
         now = node.get_parameter('use_sim_time').value

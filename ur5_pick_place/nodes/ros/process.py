@@ -44,7 +44,6 @@ def run_node(create: Callable[[], SerialNode]) -> None:
 
     A node that refuses its parameters exits with 2 and one line on stderr. One whose class has a
     `come_to_rest` is spun after the signal for as long as that yields.
-
     """
     node: SerialNode | None = None
     code = 0
@@ -97,7 +96,6 @@ def _keep_what_is_loaded() -> None:
 
     With NumPy, SciPy and the messages loaded, a full collection took 100 to 190 ms, in which no
     stop was obeyed. It came with a large message, such as the first goal.
-
     """
     gc.freeze()
     gc.enable()
@@ -111,7 +109,6 @@ class _FirstSignal:
 
     - `is_received`: whether a signal was received; may be set
     - `is_raised`: whether the first one interrupts; may be set
-
     """
 
     def __init__(self) -> None:
@@ -157,7 +154,6 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
 
     Raises `InvalidInput`: the ROS arguments, or a parameter file that they name, cannot be read;
     or a file gives a parameter twice, of which rcl would use the last; or as `init_ros`.
-
     """
     for i, option in enumerate(sys.argv[:-1]):
         if option == '--params-file':
@@ -180,7 +176,6 @@ def init_ros(**options: Any) -> None:
     Call `rclpy.init` in an environment that was checked.
 
     Raises `InvalidInput`: as `prepare_environment`, or rcl's own error with its cure.
-
     """
     prepare_environment(options.get('domain_id'))
     try:
@@ -203,7 +198,6 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
     first one stays; on two machines both may end.
 
     Raises `Ur5PickPlaceError`: names the service.
-
     """
     _reserve(node, names[0])
     time.sleep(_DISCOVERY)

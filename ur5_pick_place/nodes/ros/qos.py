@@ -19,7 +19,6 @@ def fresh(lifespan: float) -> QoSProfile:
 
     Otherwise DDS delivers a reliable request when a cut link returns, seconds after the sender
     has given up and stopped: a gripper once opened that way while the arm carried the part.
-
     """
     return QoSProfile(depth=10, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
 
@@ -29,7 +28,6 @@ def mismatches(node: Node, topic: str, names: Collection[str]) -> dict[str, str]
     Return why publishers of a topic do not reach subscriptions of nodes of some names.
 
     Returns by the publishers' node; empty if every message arrives.
-
     """
     found: dict[str, str] = {}
     listeners = node.get_subscriptions_info_by_topic(topic)

@@ -32,7 +32,6 @@ async def call_service(
     Return the reply of a service; to be awaited in a callback.
 
     Raises `ExecutionError`: the service is not available, or its reply timed out.
-
     """
     name = client.srv_name
     if not client.service_is_ready():
@@ -62,7 +61,6 @@ async def wait_until(
     Wait until something is so, but `at_most` [s, steady clock]; to be awaited in a callback.
 
     `period`: between two looks [s].
-
     """
     end = time.monotonic() + at_most
     over: Future[None] = Future()
@@ -86,7 +84,6 @@ class RepeatedCall:
     `patience`: age at which a request without a reply is given up [s, steady clock].
 
     - `last`: steady time of the latest request [s]
-
     """
 
     def __init__(self, client: 'Client[Any, Any]', patience: float = REPLY_TIME) -> None:

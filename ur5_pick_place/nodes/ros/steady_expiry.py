@@ -15,7 +15,6 @@ class _SteadyNode:
     With ROS time, rcl wakes the executor at every message of /clock once the first result could
     have expired, even if there never was one. It then builds a wait set and finds nothing to do,
     125 times a second, which takes a tenth of a core.
-
     """
 
     def __init__(self, node: Node) -> None:

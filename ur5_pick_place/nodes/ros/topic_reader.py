@@ -5,7 +5,6 @@ What a node polls: topics with many messages, and checks that are due many times
 Before each callback rclpy's executor builds a wait set of everything that the node offers, which
 takes a millisecond and more. With 125 joint states a second, and timers, that was a quarter of a
 core in an idle node. A poll of an empty queue takes a few microseconds.
-
 """
 
 import contextlib
@@ -56,7 +55,6 @@ class TopicReader:
 
     `lock`: held in each pass, as in each callback of the node, so that neither interrupts the
     other.
-
     """
 
     def __init__(self, node: Node, lock: Any) -> None:
@@ -83,7 +81,6 @@ class TopicReader:
         for the next one.
 
         Returns polls the topic at once; returns whether there was a message.
-
         """
         def receive(data: bytes) -> None:
             take([TakenMessage(data, 0, 0, b'')])
@@ -188,7 +185,6 @@ class BoundedReader:
 
     `topic`: for the warning about a message that was ignored. `largest`: largest size of a message
     that is converted [bytes].
-
     """
 
     def __init__(self, node: Node, kind: type, topic: str, largest: int) -> None:

@@ -26,7 +26,6 @@ class CarriedPart:
     Publishes the carried part, latched, so that a planner that starts later receives it too.
 
     `scene`: source of the part's shape.
-
     """
 
     def __init__(self, node: Node, scene: Scene, tf_prefix: str) -> None:
@@ -60,7 +59,6 @@ def read_carried(
     Return what `CarriedPart` published: the load, the part, and that part as an attached object.
 
     Raises `InvalidInput`: the message is malformed.
-
     """
     message = read_message(data, AttachedCollisionObject)
     if message.object.operation == CollisionObject.REMOVE[0]:

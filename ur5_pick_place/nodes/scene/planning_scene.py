@@ -4,7 +4,6 @@ The planning scene: the planner node owns it, the other nodes follow what it pub
 
 Messages are received as bytes, which costs the executor's thread almost nothing, and are parsed
 and turned into geometry in a separate thread, in the order of arrival.
-
 """
 
 import contextlib
@@ -69,7 +68,6 @@ class SceneOwner:
     `planner`: in the scene of the scene file. `present_joints`: returns the measured joints (6,)
     [rad], or None without recent joint_states. `stop_if_blocked`: called in the scene's thread
     after the planner's scene has changed.
-
     """
 
     def __init__(
@@ -111,7 +109,6 @@ class SceneOwner:
         Return once all messages received are in the planner's scene.
 
         Raises `ExecutionError`: that times out.
-
         """
         try:
             self._threads.submit(self._take_all).result(_READING)
@@ -264,7 +261,6 @@ class SceneFollower:
     called in a separate thread. A scene that cannot be parsed blocks all motion. `restores`:
     whether a restarted planner gets the scene of its predecessor again. `shows_others`: see
     `LatchedFrom`.
-
     """
 
     def __init__(

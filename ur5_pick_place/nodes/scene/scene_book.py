@@ -6,7 +6,6 @@ An object that cannot be accepted is recorded as refused, by topic and id, and b
 until that id is published again or removed on that topic. A known object of that id stays where it
 was meanwhile. A PlanningScene with unsupported fields blocks motion until a later one is accepted
 as a whole; one whose objects could not be read, until one with `is_diff` false is accepted.
-
 """
 
 from collections.abc import Callable, Iterable
@@ -69,7 +68,6 @@ class SceneBook:
 
     `scene`: the scene file's, whose limits apply to all objects together. `arm`: the present
     `ArmPose`; raises `InvalidInput` if it is unknown. `warn`: takes a line for the log.
-
     """
 
     def __init__(
@@ -97,7 +95,6 @@ class SceneBook:
         Accept a message, a PlanningScene as far as possible; return why it was refused, or ''.
 
         `excess` gives why `data` is only the head of the message, if it is.
-
         """
         try:
             message = read_message(data, KINDS[topic])
@@ -155,7 +152,6 @@ class SceneBook:
         Accept a PlanningScene as a whole.
 
         Raises `InvalidInput`: a part of it cannot be accepted; nothing was changed.
-
         """
         world, refused, lifted = self._with_scene(self._world, message)
         refused |= _refused_earlier(message)

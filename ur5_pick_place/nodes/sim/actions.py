@@ -43,7 +43,6 @@ class ActionFace:
     One action server of the simulated driver, whose goals run in the driver's own time.
 
     `kind`: of the action. `name`: of the action. `lock`: held by whoever touches the driver.
-
     """
 
     def __init__(
@@ -173,7 +172,6 @@ class TrajectoryServer(ActionFace):
     One trajectory controller's interface.
 
     `name`: of the controller. `lock`: held by whoever touches the driver.
-
     """
 
     def __init__(

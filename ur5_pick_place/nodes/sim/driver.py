@@ -35,7 +35,6 @@ Deviations from the driver:
 - `forward_velocity_controller` is not slowed by the speed slider.
 - A pause freezes the arm within its servo lag; the robot takes a moment longer.
 - Feedback, results and timeouts use simulated time; in the driver a 20 Hz wall timer sends them.
-
 """
 
 import logging

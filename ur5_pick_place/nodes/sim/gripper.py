@@ -26,7 +26,6 @@ class GripperActions(ActionFace):
     Offers the gripper's action and publishes its joint, on the node of the simulated driver.
 
     `server`: the driver's. `lock`: held by whoever touches the driver.
-
     """
 
     def __init__(

@@ -3,7 +3,6 @@
 Services and command topics of the simulated driver.
 
 Those of trajectories, dashboard and faults have their own modules.
-
 """
 
 import math
@@ -54,7 +53,6 @@ class Services:
 
     `lock`: held by whoever touches the driver. `group`: reentrant: a service that waits must not
     keep others from being served. `prefix`: of the frames.
-
     """
 
     def __init__(

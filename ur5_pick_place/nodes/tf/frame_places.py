@@ -5,7 +5,6 @@ Places that are read from TF frames when a cycle is planned: of a tag, a camera,
 The TCP grips at the frame's origin, pointing straight down as at the taught places. Seen from
 above, its x axis has the direction of the frame's. A frame whose x axis is more than 45 degrees
 from level is refused, as it shows no direction on the table.
-
 """
 
 import math
@@ -31,7 +30,6 @@ class FramePlaces:
     `places`: all places of the cycle. `now`: returns ROS time [s]. `mounting`: what is level.
 
     - `T_base`: the TCP at each place by name, (4, 4), as read last
-
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class FramePlaces:
 
         Raises `InvalidInput`: a frame is unknown, static, too old, ahead of time, moving or
         tilted; names the place.
-
         """
         self.T_base = {name: self._read(name) for name in self._places}
         return bool(self._places)

@@ -86,7 +86,6 @@ class Frames:
     `keep`: time for which transforms are kept in any case [s].
 
     - `joints`: the arm's joints (6,) [rad]; to be filled by the node
-
     """
 
     def __init__(
@@ -132,7 +131,6 @@ class Frames:
         are then used [s].
 
         Raises `UnknownFrame`: the frame is not known, or not at that time.
-
         """
         frame = frame_id.lstrip('/')
         fixed = self._fixed(frame, waits)
@@ -178,7 +176,6 @@ class Frames:
         `count`: largest number of earlier poses; fewer if the frame is not known so long.
 
         Raises `UnknownFrame`: TF does not know the frame; `InvalidInput`: its pose is not finite.
-
         """
         self.store.refresh(_FRESH)
         frame = frame_id.lstrip('/')
@@ -265,7 +262,6 @@ class Frames:
         Return the pose (4, 4) in `base` of a link of the arm, of `tcp` or `world`; '' is `tool0`.
 
         Raises `UnknownLink`: the arm has no such link, or TF does not know `world`.
-
         """
         name = link_name.lstrip('/')
         for known in (name or 'tool0', self._prefix + name):
@@ -326,7 +322,6 @@ class Frames:
         `stamp` as for `T_base_frame`, for an arm at the joints of a request.
 
         Raises `TimedOut`: TF does not know the frame after `seconds` of the steady clock.
-
         """
         if self._why_unknown(frame_id, stamp):
             await wait_until(
@@ -366,7 +361,6 @@ class Frames:
         Return the pose (4, 4) of a tip link in `tool0`; an empty name is `tool0`.
 
         Raises `UnknownLink`: the link is not fixed to the tool.
-
         """
         T_tool_link = self._links.get(link_name.lstrip('/'))
         if T_tool_link is None:

@@ -22,7 +22,6 @@ class Timeline(Generic[V]):
 
     `keep`: time for which they are kept [s]. `most`: largest number that is kept; of values that
     follow each other faster, only some.
-
     """
 
     def __init__(self, keep: float, most: int) -> None:
@@ -71,7 +70,6 @@ class Timeline(Generic[V]):
 
         Raises `NoHistory`: the time is not between two values, or these are too far apart; says by
         how much.
-
         """
         with self._lock:
             stamps, values = self._stamps, self._values

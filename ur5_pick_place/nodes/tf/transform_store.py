@@ -5,7 +5,6 @@ The transforms of /tf and /tf_static: the newest ones, and those of the last sec
 A message is read straight from its bytes, in microseconds, and its numbers become a pose only when
 somebody asks for it. Anybody may publish on /tf: of a flood the small messages are read first, and
 those for which a few milliseconds are not enough are left out.
-
 """
 
 import itertools
@@ -54,7 +53,6 @@ class TransformStore:
 
     `node`: listens to TF through this node. `keep`: time for which the transforms of a moving
     frame are kept [s].
-
     """
 
     def __init__(self, node: SerialNode, keep: float) -> None:
@@ -134,7 +132,6 @@ class TransformStore:
         Infinite if the frames do not move relative to each other.
 
         Raises `UnknownFrame`: there is no such frame, or they are not connected.
-
         """
         newest = [known.newest for known in self._between(target, source).values()]
         return min((found[0] for found in newest if found), default=math.inf)
@@ -155,7 +152,6 @@ class TransformStore:
 
         Raises `UnknownFrame`: the frames are not connected, or were not at that time;
         `InvalidInput`: a transform is not a pose.
-
         """
         common = self._common(target, source)
         up, down = (self._climb(name, common, stamp, max_gap) for name in (source, target))

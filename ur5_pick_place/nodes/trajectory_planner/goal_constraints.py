@@ -79,7 +79,6 @@ class GoalConstraints:
 
         Raises `InvalidInput`: it is malformed or not supported; the subclass identifies the
         reason.
-
         """
         if n := len(goal.visibility_constraints):
             raise InvalidInput(
@@ -128,7 +127,6 @@ class GoalConstraints:
 
         Raises `UnknownLink`: the arc is for another link than the pose goal, or for an unknown
         one.
-
         """
         link = arc.position_constraints[0].link_name
         if goal.region is None:
@@ -243,7 +241,6 @@ def refuse_path_constraints(constraints: Constraints, own_branch: str = '') -> N
 
     `constraints`: not the via or centre point of an arc. `own_branch`: the branch of the start of
     a Cartesian path; empty for a joint motion, which may leave it.
-
     """
     for kind in ('joint', 'position', 'orientation', 'visibility'):
         if n := len(getattr(constraints, f'{kind}_constraints')):

@@ -28,7 +28,6 @@ class GoalRun:
     A goal from its acceptance on.
 
     - `goal`: as rclpy hands it over
-
     """
 
     def __init__(self, node: SerialNode, manager: ExecutionManager, goal: Any) -> None:
@@ -62,7 +61,6 @@ class GoalRun:
 
         `start`: starts the motion, or raises; takes what takes its outcome. `feedback`: the type
         of the action's feedback, which has a `state`.
-
         """
         ended: Future[Outcome] = Future()
         try:

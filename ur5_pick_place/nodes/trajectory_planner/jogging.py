@@ -60,7 +60,6 @@ class Jogging:
 
     What clients of moveit_servo call first is answered: `~/pause_servo`, and
     `~/switch_command_type`, though commands of both types are followed at any time.
-
     """
 
     def __init__(

@@ -38,7 +38,6 @@ Plan = Callable[
 Takes a request, and a callable that returns whether it is still wanted.
 
 Returns the motion or None, the code, and the time that planning took [s].
-
 """
 
 _TRACE_PERIOD = 0.05  # [s], steady clock
@@ -52,7 +51,6 @@ class MoveAction:
     The action server.
 
     It plans for one goal at a time, so that threads remain for other requests of the node.
-
     """
 
     def __init__(

@@ -14,7 +14,6 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 - ~/pause_servo, ~/switch_command_type: as of moveit_servo (std_srvs/srv/SetBool, moveit_msgs)
 - ~/stop, ~/rearm: stop the arm; allow motion again (std_srvs/srv/Trigger)
 - ~/motion_state: topic: ready, moving, or stopped: <reason>
-
 """
 
 import time
@@ -352,7 +351,6 @@ class TrajectoryPlanner(SerialNode):
         Rearm once the controller is active, at most a second later.
 
         The driver activates it only a moment after the program runs.
-
         """
         status, stops = self._link.status, self._manager.stops
 

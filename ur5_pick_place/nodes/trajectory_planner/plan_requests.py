@@ -75,7 +75,6 @@ class PlanRequests:
     Turns requests into calls of a `MotionPlanner`.
 
     `present_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
-
     """
 
     def __init__(
@@ -104,7 +103,6 @@ class PlanRequests:
 
         Returns the fastest motion to any of the goals, which are alternatives; and its obstacle if
         the motion leads around one, the goal reached, and why others are not, maybe nothing.
-
         """
         self._settings.groups.check_group(request.group_name)
         if n := len(request.trajectory_constraints.constraints):
@@ -144,7 +142,6 @@ class PlanRequests:
 
         Raises this package's errors, also for a path that would end early, unless
         `allow_partial_cartesian` is set. `is_wanted` as for `motion_plan`.
-
         """
         until = time.monotonic() + _MAX_CARTESIAN_TIME
 
@@ -263,7 +260,6 @@ class PlanRequests:
         Return a motion to the nominal goal, else to another within its tolerances, and a note.
 
         The note says why it is another; it is empty otherwise. Raises this package's errors.
-
         """
         goal = self._goals.read(constraints, wanted.q_start, wanted.arm)
         if goal.is_wide:  # else a search would find no other way
@@ -338,7 +334,6 @@ class PlanRequests:
 
         With a closed-loop method, return the roll-out of that method, in which the TCP moves along
         a line. `T_goal` (4, 4) is where it ends.
-
         """
         planner, q_start = wanted.planner, wanted.q_start
         branch = self._branch(q_start)
@@ -369,7 +364,6 @@ def _fastest(
     Return the fastest of several alternative motions, each with a note, and which it is.
 
     If none can be planned, raises the first error, with the reasons of the others.
-
     """
     found: dict[int, tuple[PlannedMotion, str]] = {}
     errors: dict[int, Ur5PickPlaceError] = {}

@@ -9,7 +9,6 @@ L / 2 above the required clearance, which needs tests of overlap alone. Any othe
 until that holds, a contact is found, or L / 2 is below the resolution. Each step of a path counts
 as its longest one, so that all are tested together. Distances are computed for the reported
 contact only.
-
 """
 
 import copy
@@ -86,7 +85,6 @@ class CollisionModel:
         Return a model in which these pairs of bodies may touch, `TOUCH_DEPTH` deep at most.
 
         For instance ('part', 'table') while the part is lifted or placed.
-
         """
         wanted = set(map(frozenset, pairs))
         allowed = self._allowed | np.array(
@@ -102,7 +100,6 @@ class CollisionModel:
 
         Between the arm's own bodies, which pass each other closely by design, it is a quarter of
         that. Pairs that may touch must not overlap.
-
         """
         more = np.where(self._geometry.is_own, extra / 4.0, extra)
         return self._requiring(np.where(self._allowed, 0.0, self._margins + more))
@@ -113,7 +110,6 @@ class CollisionModel:
 
         With `extra`, they require that much more clearance [m] of pairs that are not both the
         arm's own: their geometry is known, and some pass each other closely by design.
-
         """
         more = np.where(self._geometry.is_own, 0.0, extra)
         return ClearanceTests(self._geometry, self._margins + more)
@@ -142,7 +138,6 @@ class CollisionModel:
         Return the smallest clearance [m], negative in a contact, and the two bodies.
 
         Pairs that may touch are left out. Joints `q` (6,) [rad].
-
         """
         joints, (tests, _) = _one(q), self._tests()
         pairs = np.flatnonzero(~self._allowed).tolist()
@@ -154,7 +149,6 @@ class CollisionModel:
         Return the first contact along a path, also between its samples, or None.
 
         `q` (n, 6): joint positions [rad], joined by straight lines in joint space.
-
         """
         joints = check_joints(q)
         if joints.ndim != 2 or not len(joints):
@@ -223,7 +217,6 @@ def collision_model(model: Model, scene: Scene) -> CollisionModel:
     Return the arm in a scene, in which the carried part may touch table and other parts.
 
     It touches them when it is lifted and placed.
-
     """
     held = [attached_name(id) for id in scene.world.attached]
     if scene.carried:

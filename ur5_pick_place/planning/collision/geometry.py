@@ -3,7 +3,6 @@
 The bodies of one arm in one scene for pinocchio and coal, and tests of their clearance.
 
 Bodies are those of arm, tool, load and scene; pairs of them that can meet have lever arms.
-
 """
 
 from collections.abc import Iterator
@@ -41,7 +40,6 @@ class Body:
     A body fixed to a link, which is convex, or to `WORLD`.
 
     Links in `may_touch` are not checked against it.
-
     """
 
     name: str
@@ -83,7 +81,6 @@ def find_obstacles(model: Model, scene: Scene) -> Iterator[Body]:
 
     The normal of a plane is towards the arm's shoulder. The base is fixed, so a part of the arm on
     the other side has passed through the plane.
-
     """
     for box in scene.boxes:
         yield Body(box.name, WORLD, box.T_base_link_box, Cuboid(box.size))
@@ -137,7 +134,6 @@ def axis_distances(model: Model, body: Body) -> Array:
     distance of the body's farthest point. The first link counts without its offset along the axis.
 
     Returns (6,) [m], zero for joints that do not move the body.
-
     """
     to_axis = np.abs(model.a)
     along = model.d if model.mounts is None else np.linalg.norm(model.mounts[:, :3, 3], axis=1)
@@ -161,7 +157,6 @@ class Geometry:
     - `is_own` (P,): pairs of the arm's own bodies, tool and part included
     - `levers` (6,), `pair_levers` (P, 6): bounds on the motion of any point of the arm, and on the
       change of each pair's distance, per turn of each joint [m/rad]
-
     """
 
     def __init__(self, model: Model, scene: Scene) -> None:
@@ -211,7 +206,6 @@ class ClearanceTests:
     By pinocchio's kinematics and coal's tests for overlap: of bounding boxes first.
 
     `margins` (P,): see `require`. `count`: configurations tested so far.
-
     """
 
     def __init__(self, geometry: Geometry, margins: Array) -> None:
@@ -252,7 +246,6 @@ class ClearanceTests:
 
         The distance is negative in an overlap [m]; the point (3,), in base_link [m], is that
         between the nearest points.
-
         """
         pin.updateGeometryPlacements(self._arm, self._data, self._model, self._found, q)
         found = pin.computeDistance(self._model, self._found, pair)
@@ -268,7 +261,6 @@ class _Insides:
 
     Only a body that is small enough can, and only while its origin is in the bounding box of the
     cavity, which coal tests for all of them at once.
-
     """
 
     def __init__(self, geometry: Geometry) -> None:
@@ -323,7 +315,6 @@ def _manager(
     Return coal's manager that is the fastest for so few bodies.
 
     It tests the overlap of bounding boxes, then of bodies. "SaP" misses contacts.
-
     """
     manager = pin.BroadPhaseManager_NaiveCollisionManager(arm, geometry, found)
     pin.updateGeometryPlacements(arm, data, geometry, found, np.zeros(6))

@@ -6,7 +6,6 @@ A convex mesh becomes its convex hull, so that its inside is solid. Any other me
 of triangles, so that a bin remains open. Each closed part of it has an inside, found by an odd
 number of ray crossings; a surface with a rim is a sheet. Bodies that move with the arm are always
 convex: a mesh in the gripper becomes its hull.
-
 """
 
 from typing import NamedTuple
@@ -96,7 +95,6 @@ def _with_area(mesh: Mesh) -> Index:
     Return the triangles of a mesh that have an area; all if none has.
 
     To coal a sphere is in contact with one without area, wherever it is, in a fifth of its poses.
-
     """
     a, b, c = (mesh.vertices[mesh.triangles[:, i]] for i in range(3))
     longest = np.max([((b - a) ** 2).sum(1), ((c - b) ** 2).sum(1), ((a - c) ** 2).sum(1)], axis=0)
@@ -156,7 +154,6 @@ class Cavity:
     two rays does: a ray may pass through an edge.
 
     `corners` (n, 3, 3): of its triangles [m]. `low`, `high` (3,): its bounding box [m].
-
     """
 
     def __init__(self, corners: Array) -> None:

@@ -43,7 +43,6 @@ class Line:
     The straight line between two poses with rotation about one constant axis.
 
     `T_start` and `T_goal` (4, 4).
-
     """
 
     def __init__(self, T_start: Array, T_goal: Array) -> None:
@@ -78,7 +77,6 @@ class Arc:
 
     `T_start` and `T_goal` (4, 4). `centre` (3,) [m]. `normal` (3,): unit vector of the axis; the
     arc is counter-clockwise about it. `angle`: of the arc [rad], positive.
-
     """
 
     def __init__(
@@ -103,7 +101,6 @@ class JointLine:
     The curve of a frame fixed to the tool in a straight joint motion, by arc length.
 
     `q_start` and `q_goal` (6,) [rad]. `T_tool_link` (4, 4): the frame in the tool.
-
     """
 
     def __init__(self, model: Model, q_start: Array, q_goal: Array, T_tool_link: Array) -> None:
@@ -135,7 +132,6 @@ class OffsetCurve:
     The curve of the tool while another frame fixed to it follows a given curve.
 
     `curve`: of the other frame. `T_tool_link` (4, 4): the other frame in the tool.
-
     """
 
     def __init__(self, curve: Curve, T_tool_link: Array) -> None:
@@ -152,7 +148,6 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
     Return the arc from start to goal pose through a point (3,) [m].
 
     Raises `InvalidInput`: two of the three points coincide, or they lie on one line.
-
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
     to_interim, to_goal = p_interim - p, q - p
@@ -183,7 +178,6 @@ def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
 
     Raises `InvalidInput`: the distances of start and goal from the centre differ, or the three are
     on one line.
-
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
     near, far = np.linalg.norm(p - centre), np.linalg.norm(q - centre)
@@ -251,7 +245,6 @@ class BlendedCurve:
     [m], positive.
 
     Raises `InvalidInput`: a leg is shorter than the blends at its ends.
-
     """
 
     def __init__(self, legs: Sequence[Curve], radii: Sequence[float]) -> None:

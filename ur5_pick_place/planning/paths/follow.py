@@ -72,7 +72,6 @@ def follow(
 
     Raises `IncompletePath`: the branch ends, a joint limit is met or a singularity is crossed; the
     message names the first bad pose and the cause.
-
     """
     steps = max(curve.length / position_step, curve.turn / ANGLE_STEP)
     s, q = refine(model, curve, q_start, position_step)
@@ -115,7 +114,6 @@ def refine(
 
     Even steps are halved where a joint turns far, and where the branch or the range ends.
     Parameters and errors as `follow`.
-
     """
     s = even_steps(curve, position_step)
     for _ in range(_HALVINGS):
@@ -150,7 +148,6 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
     path at each pose, 0 to 1; equal steps if not given.
 
     Raises `IncompletePath`: as `follow`.
-
     """
     share = np.linspace(0.0, 1.0, len(poses)) if s is None else s
     name = BRANCHES[int(classify(model, q_start))]

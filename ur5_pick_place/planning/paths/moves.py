@@ -72,7 +72,6 @@ def between_stops(segments: Sequence[PathSegment]) -> list[list[PathSegment]]:
     Return the segments in groups that can be run without a stop.
 
     Raises `InvalidInput`: there are no segments.
-
     """
     if not segments:
         raise InvalidInput('no moves: give at least one')
@@ -99,7 +98,6 @@ def path_of(
 
     Raises `InvalidInput`: a segment is shorter than the blends at its ends, or the points define
     no circle; `IncompletePath`: as `follow`.
-
     """
     legs = _legs(model, segments, q_start, T_tool_link)
     radii = [segment.blend for segment in segments[:-1]]
@@ -215,7 +213,6 @@ def find_followable_path(
     `q_start` (6,) [rad]. `T_waypoints`: poses T_base_tool (4, 4). `position_step`: largest
     distance between two samples [m]. `T_tool_link` (4, 4): the frame that follows the lines, in
     the tool.
-
     """
     corners = [T @ T_tool_link for T in (forward(model, q_start), *T_waypoints)]
     lines = [Line(a, b) for a, b in pairwise(corners)]
@@ -258,7 +255,6 @@ def _follow(
     Return positions along the lines, the joints there, and why following ended.
 
     A position counts lines: 2.5 is the middle of the third one.
-
     """
     positions, joints = [np.zeros(1)], [q_start[None]]
     for i, line in enumerate(lines):

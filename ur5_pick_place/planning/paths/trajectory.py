@@ -26,7 +26,6 @@ class Trajectory:
 
     Raises `InvalidInput`: there is no point, a shape is wrong, a value is not finite, or times do
     not increase from 0 to at most `MAX_DURATION`.
-
     """
 
     t: Array  # (n,) time from start [s], strictly increasing, first 0
@@ -85,7 +84,6 @@ class Trajectory:
 
         Times outside the trajectory are clipped to its ends. Each result has shape (..., 6), in
         rad, rad/s, rad/s^2 and rad/s^3.
-
         """
         times: Array = np.clip(np.asarray(t, dtype=float), 0.0, self.duration)
         if self.t.size == 1:
@@ -105,7 +103,6 @@ class Trajectory:
 
         The jerk of a quintic is a parabola, which peaks at an end or at its vertex; from one
         segment to the next it jumps. A single point has one row of zeros.
-
         """
         if self.t.size == 1:
             return np.zeros((1, 6)), np.zeros((1, 6))
@@ -125,7 +122,6 @@ class Trajectory:
 
         The search is from the trajectory's last point before `t` [s] to `t`; of equally near times
         the last one counts.
-
         """
         if t <= 0.0:
             return t
@@ -161,7 +157,6 @@ class Trajectory:
 
         A segment has at least eight parts, so that peaks of a quintic between two close points
         are sampled too.
-
         """
         if self.t.size == 1:
             return self.t
@@ -193,7 +188,6 @@ def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     Return the index in `names` of each wanted joint.
 
     Raises `GateRefusal`: a joint is missing, named twice or unknown.
-
     """
     names = list(names)
     if len(names) > _MAX_NAMES:

@@ -17,7 +17,6 @@ class Load:
 
     Raises `InvalidInput`: the mass is negative, a number is not finite, or the matrix is not an
     inertia.
-
     """
 
     mass: float  # [kg]
@@ -64,7 +63,6 @@ def boxes_load(mass: float, centre: Array, boxes: Sequence[tuple[Array, Array]])
     Only the inertia about the boxes' common centre is used. Without boxes it is a point mass.
 
     `mass` [kg]. `centre` (3,): in tool0 [m]. `boxes`: poses (4, 4) and full edge lengths (3,) [m].
-
     """
     volumes = [float(np.prod(size)) for _, size in boxes]
     if not sum(volumes):

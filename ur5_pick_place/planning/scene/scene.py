@@ -4,7 +4,6 @@ The scene of the arm: table, boxes, tool and carried part; frame `base_link`.
 
 Scenes are immutable, so that a plan can name the scene in which it
 was checked (`Scene.fingerprint`).
-
 """
 
 import hashlib
@@ -127,7 +126,6 @@ class Scene:
 
         The order of the boxes does not count, nor does `carried`, which a plan itself changes.
         Lengths are rounded to the nanometre.
-
         """
         digest = hashlib.sha256()
 

@@ -3,7 +3,6 @@
 Read a scene from a YAML file such as `config/scene_sim.yaml`; frame `base_link`.
 
 Measured values are changed in such a file; comments and everything else stay as they are.
-
 """
 
 from collections.abc import Callable, Sequence
@@ -95,7 +94,6 @@ def load_scene(path: str | Path) -> Scene:
 
     Raises `InvalidInput`: the file cannot be read, a key is missing or unknown, or a value is out
     of bounds.
-
     """
     return load_yaml(path, 'scene file', scene_from_dict)
 
@@ -141,7 +139,6 @@ def write_table_height(path: str | Path, height: float) -> None:
 
     Raises `InvalidInput`: the file is no scene, before or after the change; `ExecutionError`: it
     cannot be written.
-
     """
     _change(Path(path), _HEIGHT, [height])
 

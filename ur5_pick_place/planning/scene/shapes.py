@@ -3,7 +3,6 @@
 Shapes of objects, each about its own origin; lengths in metres. Does not need coal.
 
 The axis of a cylinder or cone is z, with the origin at half height; a cone's tip is at the top.
-
 """
 
 from dataclasses import dataclass

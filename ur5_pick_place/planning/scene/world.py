@@ -4,7 +4,6 @@ Clients' objects around the arm and in its gripper, by their ids; frame `base_li
 
 Worlds are immutable: every edit returns a new one. The ids are the clients' own, but for
 `OWN_PART`; none names a body of the arm or of the scene file.
-
 """
 
 from collections.abc import Iterable, Mapping

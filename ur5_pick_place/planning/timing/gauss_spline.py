@@ -32,7 +32,6 @@ class GaussSpline:
         Gauss points, four in each interval, and their quadrature weights.
     size : int
         Number of coefficients.
-
     """
 
     def __init__(self, intervals: int) -> None:
@@ -70,7 +69,6 @@ class GaussSpline:
 
         `gradient` and `hessian`: of a sum over the points, with respect to the values there; of
         the symmetric Hessian the `ENTRIES`.
-
         """
         at = self.intervals, len(WEIGHTS)
         slopes = np.ascontiguousarray(gradient.reshape(3, *at).swapaxes(0, 1)).reshape(-1, 12, 1)

@@ -55,7 +55,6 @@ def time_path(
     `path`, `limits`, `speed_of`, `dynamics`, `min_intervals`: as for `ProfileSearch`.
 
     Raises `PlanningError`: the joint torques cannot hold the arm at rest somewhere on the path.
-
     """
     if path.is_point:
         return hold_trajectory(path.q[0])
@@ -87,7 +86,6 @@ def _points(
 
     The times are whole nanoseconds, so that x differs a little from `near` (n,). x goes from 0 to
     1; `path_parameter` converts it.
-
     """
     clock, x = profile.clock, near.copy()
     t = (clock(x) * factor).round(9)
@@ -129,7 +127,6 @@ def _excess(
     Return the factor (n - 1,) by which each step must slow down; below 1 if it may be faster.
 
     `speed` (n,) bounds TCP and elbow [m/s] at each point; between two points the larger holds.
-
     """
     t = trajectory.dense_times(max(_SAMPLED, 1e-3 * trajectory.duration))
     q, qd, qdd, _ = trajectory.sample(t)

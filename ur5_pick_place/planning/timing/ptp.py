@@ -3,7 +3,6 @@
 Point-to-point motions within velocity, acceleration, jerk and speed limits.
 
 Knots lie where the jerk switches, because a quintic across a switch overshoots.
-
 """
 
 from collections.abc import Sequence
@@ -45,7 +44,6 @@ def time_ptp(
     line is timed as a path. `speed_of`: (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under
     `limits.speed`. `dynamics`: the arm with its load, whose torque limits are then kept too,
     unless the joint torques cannot hold the arm at rest somewhere.
-
     """
     if np.abs(q_goal - q_start).max() < _REST:
         return hold_trajectory(q_start)
@@ -113,7 +111,6 @@ def _solved(request: InputParameter, qddd_max: Array) -> RuckigTrajectory:
 
     Where a joint just reaches its acceleration or velocity limit, ruckig may find no profile: for
     example at 5 rad/s2 and 50 rad/s3 over exactly 0.1 rad. Slightly less jerk avoids this.
-
     """
     for share in (1.0, 1.0 - 1e-9, 1.0 - 1e-6):
         request.max_jerk = list(share * qddd_max)
@@ -153,7 +150,6 @@ def _knots(duration: float, switches: Array) -> Array:
 
     Times are whole nanoseconds, as in messages: between two points 1 ms apart, half a nanosecond
     changes the jerk by 100 rad/s^3.
-
     """
     inside = (switches > _MIN_KNOT_GAP) & (switches < duration - _MIN_KNOT_GAP)
     fixed = np.sort(np.concatenate([[0.0], switches[inside], [duration]]))

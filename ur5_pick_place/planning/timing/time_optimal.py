@@ -13,7 +13,6 @@ derivative with respect to x:
 
 b is a cubic spline. Its coefficients minimise the integral of 1 / sqrt(b), the duration, plus a
 logarithmic barrier for each of these bounds. Every iterate is a motion within the limits.
-
 """
 
 from collections.abc import Callable, Sequence
@@ -85,7 +84,6 @@ class ProfileSearch:
     smallest number of spline intervals; more are used where the path bends.
 
     Raises `PlanningError`: the joint torques cannot hold the arm at rest somewhere on the path.
-
     """
 
     def __init__(
@@ -119,7 +117,6 @@ class ProfileSearch:
 
         `x` (n,): parameters from 0 to 1, ascending. `factor` (n - 1,): by which the motion has to
         be slower between two of them; below 1 counts as 1.
-
         """
         intervals = self._spline.intervals
         middle = 0.5 * (x[:-1] + x[1:])
@@ -305,7 +302,6 @@ def _step_length(
     Return the step length, 0 = no step, and the profile there.
 
     It is halved until the profile is within the bounds and its cost has decreased.
-
     """
     length, cost, values = 1.0, at.cost(mu), spline.values(step)
     free = _rows(bounds, values)

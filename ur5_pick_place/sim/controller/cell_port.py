@@ -4,7 +4,6 @@ Port 29990: what a person does in the cell, and what is true there. No robot has
 
 A line is a command, its answer a line: `ok`, what was asked for as JSON, or `error:` and the
 reason.
-
 """
 
 import json

@@ -4,7 +4,6 @@ The controller of a simulated robot: in each cycle a step of its program and one
 
 It has no sockets: ports read and command it, all in its thread. `outbox` holds what the primary
 interface is to send.
-
 """
 
 import math
@@ -48,7 +47,6 @@ class Controller(Robot):
 
     `gripper`: digital or vacuum. `is_cold`: as after the power switch, not ready to move.
     `allow_hosts`: whether programs may open sockets to other hosts.
-
     """
 
     def __init__(
@@ -113,7 +111,6 @@ class Controller(Robot):
         Compile a program in the background, then start it in place of the one that runs.
 
         Refused, with a text message, while the arm is not ready.
-
         """
         if len(self._waiting) < _MOST_WAITING:
             self._waiting.append(

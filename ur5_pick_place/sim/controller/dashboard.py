@@ -41,7 +41,6 @@ class DashboardServer:
     Serves the dashboard for a controller; `offset` is added to the number of the port.
 
     `programs`: folder whose files `X.script` are what `load X.urp` loads.
-
     """
 
     def __init__(

@@ -4,7 +4,6 @@ TCP servers in one thread: nothing here blocks, and every buffer is bounded.
 
 A client that does not read loses the oldest packets of its streams; one that lets replies pile up,
 or sends more than its port takes, is disconnected.
-
 """
 
 import logging
@@ -33,7 +32,6 @@ class Client:
     `inbox`: what has arrived and was not taken yet; the port's handler takes from it.
     `unsent_bytes`: what waits to be sent.
     `ended`: whether it is closed, or will be when everything is sent.
-
     """
 
     def __init__(self, sock: socket.socket, port: 'Port') -> None:
@@ -125,7 +123,6 @@ class Port:
 
     `received` is called with a client whose inbox has grown or that has ended; `greet` with a new
     one, `forget` with one that is gone. `most`: bytes that an inbox may hold.
-
     """
 
     number: int
@@ -142,7 +139,6 @@ class Network:
 
     `host`: address to listen at. Raises `InvalidInput`: a port is taken, or the address is not
     one of this machine.
-
     """
 
     def __init__(self, host: str, ports: list[Port]) -> None:
@@ -165,7 +161,6 @@ class Network:
         Serve what arrives until a time of `perf_counter` [s]; a little even if that is past.
 
         What is left over is served the next time.
-
         """
         now = perf_counter()
         while True:

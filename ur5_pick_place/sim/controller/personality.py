@@ -40,7 +40,6 @@ def personality(ur_type: str, series: str | None = None) -> Personality:
     Return the robot of a type; `series` must be that of the type, which is the default.
 
     Raises `InvalidInput`: the type is not of that series.
-
     """
     arm = load_arm(ur_type)
     own = CB3 if arm.polyscope == '3' else E_SERIES

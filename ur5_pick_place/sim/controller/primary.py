@@ -4,7 +4,6 @@ The interfaces that send the state and take programs: primary, secondary and rea
 
 Ports 30001 and 30002 send 10 states a second, 30001 also messages, 30003 one packet a cycle;
 30011, 30012 and 30013 do the same but take nothing.
-
 """
 
 import struct

@@ -23,7 +23,6 @@ class RunningController:
 
     `options`: those of `sim_controller`, as '--ur-type', 'ur5e'. Raises `InvalidInput`: they are
     wrong.
-
     """
 
     def __init__(self, *options: str) -> None:
@@ -61,7 +60,6 @@ class RunningController:
         Return the answer of the cell's port to a command, as 'protective_stop'.
 
         Raises `InvalidInput` with the reason if the cell refuses it.
-
         """
         with socket.create_connection((self.host, PORT), timeout=_ANSWER_TIME) as wire:
             wire.sendall(f'{command}\n'.encode())

@@ -3,7 +3,6 @@
 The fixture `ur_controller` for tests of software that speaks to a UR robot.
 
 `pytest_plugins = ['ur5_pick_place.sim.controller.pytest_plugin']` in `conftest.py` offers it.
-
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ def ur_controller(request: pytest.FixtureRequest) -> Iterator[RunningController]
     Give a test a simulated robot of its own, ready to move, at `ur_controller.host`.
 
     A parameter, with `indirect=True`, is a sequence of options of `sim_controller`.
-
     """
     with RunningController(*getattr(request, 'param', ())) as controller:
         yield controller

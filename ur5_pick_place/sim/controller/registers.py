@@ -14,7 +14,6 @@ class Registers:
     `digital_inputs`, `digital_outputs`: bits 0-7 standard, 8-15 configurable, 16-17 tool.
     `analog_inputs`: standard 0, 1, tool 0, 1 [V] or [A]. `analog_outputs`: 0 and 1, as fractions
     of their range; bit n of `analog_output_types` is 1 for a voltage, 0 for a current.
-
     """
 
     def __init__(self) -> None:

@@ -23,7 +23,6 @@ class ProgramReader:
 
     A program is a `def` or `sec` that begins and ends in the first column, or a single line.
     Comments and blank lines stay with the program that follows, so that its lines count as sent.
-
     """
 
     def __init__(self) -> None:
@@ -35,7 +34,6 @@ class ProgramReader:
         Take the complete lines out of `inbox`; return the programs that end with them.
 
         `is_complete`: nothing more will arrive, so that the last line needs no newline.
-
         """
         end = len(inbox) if is_complete else inbox.rfind(b'\n') + 1
         programs: list[str] = []

@@ -34,7 +34,6 @@ class Server:
     nothing is dropped for a client that reads within a second.
     `programs`: folder of what the dashboard loads.
     Raises `InvalidInput`: a port is taken.
-
     """
 
     def __init__(

@@ -51,7 +51,6 @@ class ControllerManager:
 
     `initial`: the motion controller that is active from the start. `on_change`: called with a
     controller's name and whether it has become active.
-
     """
 
     def __init__(self, initial: str, on_change: Callable[[str, bool], None]) -> None:
@@ -78,7 +77,6 @@ class ControllerManager:
         With `STRICT` an impossible entry refuses the whole request; otherwise it is left out.
 
         Returns the message names the entries that were refused or left out.
-
         """
         off: list[str] = []
         problems: list[str] = []

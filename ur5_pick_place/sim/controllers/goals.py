@@ -4,7 +4,6 @@ Goals of the driver's trajectory controller: acceptance, tolerances and results.
 
 Joint limits, finite values and the distance to the first point are not checked, as the real
 controller does not check them either.
-
 """
 
 import logging
@@ -112,7 +111,6 @@ def check_command(command: TrajectoryCommand, joint_names: Sequence[str], now: f
     Check a command as the driver does, in the same order.
 
     Raises `InvalidInput`: the command is refused; gives the first reason.
-
     """
     names, points = command.joint_names, command.points
     n = len(joint_names)

@@ -6,7 +6,6 @@ It takes action goals alone, one at a time. There is no path tolerance; goal tol
 joints or none, are judged once, when the robot has finished; 0 means 0, not the default. A
 cancel lets the robot stop as `stopj` does. Here the points reach the robot at once; the real
 driver needs a cycle for each.
-
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,6 @@ class PassthroughController(TrajectoryController):
     Passes whole trajectories to the robot.
 
     `joint_names`: the joints in controller order. `period`: update period [s].
-
     """
 
     def __init__(self, joint_names: Sequence[str], period: float = CYCLE) -> None:

@@ -31,7 +31,6 @@ class ForwardController:
 
         Raises `InvalidInput`: not active, not six values, or a value that is not finite; the last
         command stays.
-
         """
         command = np.array(values, dtype=float)
         if not self.active:
@@ -68,7 +67,6 @@ class Setpoint:
     The joint position that the robot's program tracks.
 
     `q` (6,): measured joints [rad]. `period`: cycle time [s].
-
     """
 
     def __init__(self, q: Array, period: float) -> None:
@@ -86,7 +84,6 @@ class Setpoint:
         Set a joint position (6,) [rad], as `servoj` does.
 
         A position that requires more than 20 rad/s is ignored; NaN keeps the joint's position.
-
         """
         wanted = np.where(np.isfinite(q), q, self.q)
         self.refused = bool(np.any(abs(wanted - self.q) > MAX_SETPOINT_SPEED * self._period))

@@ -5,7 +5,6 @@ Interpolation of joint waypoints as in the driver's trajectory controller.
 The degree of a segment follows from what *both* its ends carry: positions give a straight line,
 velocities a cubic, velocities and accelerations a quintic. For accelerations without velocities
 the controller commands joint positions of zero; so does this spline.
-
 """
 
 from bisect import bisect_right
@@ -68,7 +67,6 @@ class Spline:
     `entry_time`: trajectory time at which the measured state was taken [s]; negative when the
     trajectory starts in the future, positive when it started in the past. `entry`: the measured
     state.
-
     """
 
     def __init__(
@@ -139,7 +137,6 @@ def join(a: Knot, b: Knot, duration: float) -> Array:
     Return the polynomial coefficients between two joint states.
 
     Returns (6, 6): row k multiplies the k-th power of the time since `a` [s]; columns are joints.
-
     """
     c = np.zeros((6, a.q.size))
     step = b.q - a.q

@@ -10,7 +10,6 @@ itself instead, as with `decelerate_on_cancel`: the arm leaves its path.
 With `splices` it replaces trajectories as joint_trajectory_controller does after 6.9 with
 `allow_trajectory_replacement`: the points of the running trajectory up to the new stamp are kept,
 one period late, before the new points; a stamp that is not in the future counts as now.
-
 """
 
 from collections.abc import Sequence
@@ -42,7 +41,6 @@ class TrajectoryController:
 
     `joint_names`: the joints in controller order. `period`: update period [s]. `splices`: whether
     a new trajectory is spliced onto the running one, instead of starting from the measured state.
-
     """
 
     def __init__(
@@ -90,7 +88,6 @@ class TrajectoryController:
         Raise `InvalidInput` with the reason if a goal is rejected.
 
         Invalid goal tolerances do not cause a rejection: the defaults are used instead.
-
         """
         if self.rejecting:
             raise InvalidInput('every goal is being rejected')
@@ -139,7 +136,6 @@ class TrajectoryController:
         `scaling`: speed scaling, 0 to 1; trajectory time advances by the period times this.
 
         Returns (6,): joint command for the end of this cycle [rad].
-
         """
         self._q, self._qd = q, qd
         first = self._next is not None

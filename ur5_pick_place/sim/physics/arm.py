@@ -9,7 +9,6 @@ They are no copy of the tables in `kinematics`, so that a wrong number there sho
 References
 ----------
 Universal_Robots_ROS2_Description, urdf/ur_macro.xacro, for the fixed frames.
-
 """
 
 import math
@@ -133,7 +132,6 @@ def fixed_frames(prefix: str = '', T_world_base_link: Array = np.eye(4)) -> list
     Return the fixed frames; all names but `world` have the prefix.
 
     `T_world_base_link` (4, 4): where the arm is mounted.
-
     """
     here = (0.0, 0.0, 0.0)
     x, y, z = T_world_base_link[:3, 3].tolist()

@@ -66,7 +66,6 @@ def load_cell(
     `parts`: number of cubes, up to `MAX_PARTS`; all but the first are on a shelf. `boxes`: what
     else stands in it. `ur_type`: one of `ARM_TYPES`. `gripper`: one of `GRIPPERS`; both kinds with
     fingers are alike. `T_world_base_link`: where the arm is mounted, (4, 4).
-
     """
     here, arm = Path(__file__).parent, load_arm(ur_type)
     cell = mujoco.MjSpec.from_file(str(here / 'cell.xml'))

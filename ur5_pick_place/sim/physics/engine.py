@@ -4,7 +4,6 @@ MuJoCo, imported so that without OpenGL the physics still works and only picture
 
 MuJoCo selects its OpenGL back end from `MUJOCO_GL` on import, and that import fails if libraries
 are missing. All modules of this package import `mujoco` from here.
-
 """
 
 import os

@@ -118,7 +118,6 @@ class Cup(Hand):
     A suction cup: a vacuum level, and a weld while it holds a part.
 
     `blows`: its blow-off valve. A fault, `leaks`: the lip is damaged and never seals.
-
     """
 
     def __init__(self, model: mujoco.MjModel, data: mujoco.MjData, parts: int) -> None:

@@ -39,7 +39,6 @@ def load_boxes(path: str | Path) -> tuple[SolidBox, ...]:
     Return the boxes of a scene file.
 
     Raises `InvalidInput`: the file cannot be read, or has no list of boxes where they belong.
-
     """
     return load_yaml(path, 'scene file', _boxes)
 

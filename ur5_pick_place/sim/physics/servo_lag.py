@@ -20,7 +20,6 @@ class LaggedReference:
     `lag`: delay of the reference behind a setpoint of constant velocity [s]; 0 for none. `cycle`:
     time between setpoints [s]. `steps`: references per cycle, evenly spaced, the first at the
     beginning of the cycle.
-
     """
 
     def __init__(self, lag: float, cycle: float, steps: int) -> None:
@@ -42,7 +41,6 @@ class LaggedReference:
         Advance by one cycle to the setpoint at its end, shape (6,) [rad].
 
         Returns (steps, 6): the reference within the cycle [rad, rad/s, rad/s^2].
-
         """
         h = self._cycle
         u, u_before = self._setpoints
@@ -65,7 +63,6 @@ def _step_response(lag: float, times: Array) -> Array:
     Return the map from [x, x', u, u', u'', u'''] to x, x', x'' at `times`, shape (3 n, 6).
 
     Computed with the matrix exponential of the linear system.
-
     """
     system = np.zeros((6, 6))
     system[2, 3] = system[3, 4] = system[4, 5] = 1.0

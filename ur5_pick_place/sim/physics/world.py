@@ -4,7 +4,6 @@ The simulated cell: a UR arm, its gripper and cubes in MuJoCo, with its own cloc
 
 The frame `world` has z up and 0 at the table's top; `base_link` is where the arm is mounted on it,
 for an arm that stands on the table the same frame.
-
 """
 
 import math
@@ -108,7 +107,6 @@ class World:
     cell. `table_height`: of the table over the origin of `base_link` [m].
 
     - `T_base_link_world`: (4, 4)
-
     """
 
     def __init__(
@@ -163,7 +161,6 @@ class World:
         freedrive: gravity is compensated, and motion is lightly damped.
 
         Raises `InvalidInput`: the setpoint is not six finite numbers; nothing has moved.
-
         """
         if q_command is None:
             self._step_freedrive()
@@ -235,7 +232,6 @@ class World:
         In a contact the motor of a joint supplies torque beyond the inverse dynamics of the
         measured motion: 0.6 N m in normal motion with the cube, above 100 N m in a collision.
         Hard braking adds none.
-
         """
         return float(np.abs(self.contact_torque).max())
 
@@ -271,7 +267,6 @@ class World:
 
         `x` and `y`: position of its centre [m]. `yaw`: rotation about z [rad]. `z`: height of its
         centre [m]; default: on the table.
-
         """
         height = PART_SIZE / 2 if z is None else z
         if not (np.abs([x, y, height]) <= _FARTHEST).all() or not np.isfinite(yaw):
@@ -288,7 +283,6 @@ class World:
         Place the next waiting cube at the feeder; return which one it is.
 
         Raises `InvalidInput`: no cube is left, or a cube is too close to the feeder.
-
         """
         n = self._part + 1
         if n == self.settings.parts:

@@ -53,7 +53,6 @@ class Cycle(tuple[Stage, ...]):
     The stages in order, and the places that they may lead to.
 
     `places`: in the order of the file, `home` included.
-
     """
 
     places: Mapping[str, PlaceSettings]
@@ -94,7 +93,6 @@ def load_cycle(path: Path, gripper_outputs: Collection[int] = ()) -> Cycle:
 
     Raises `InvalidInput`: the file is missing or malformed, or its stages cannot follow each
     other; names file and line, the stage, the key, and what is allowed.
-
     """
 
     def build(content: Any) -> Cycle:

@@ -9,7 +9,6 @@ Parts at other positions are obstacles to the arm and the open gripper; the carr
 but not penetrate them. The pitch must therefore leave room for the gripper. The plan, the rest of
 a paused motion and the motion home after a stop respect them; the gate of
 `trajectory_planner` checks its own scene, which does not contain these parts.
-
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -111,7 +110,6 @@ class PatternProgress:
 
     `done`: a cycle counts as soon as its part may fall, as a run may be stopped before the fingers
     are open, and the next part must not be laid on this one.
-
     """
 
     def __init__(self) -> None:
@@ -143,7 +141,6 @@ def poses_by_cycle(
     A pattern at target is filled layer by layer, in each layer along x first, then along y. One
     at start is emptied in the reverse order, from its last position. A pattern at a place without
     a pose is left out.
-
     """
     patterns: dict[str, list[TaughtPose]] = {}
     for place in PATTERNED:
@@ -163,7 +160,6 @@ class PlacedPart(NamedTuple):
 
     - `pose`: the TCP at the place where it was put, or where it waits
     - `transfer`: index of the transfer that put it there; -1 if it was brought
-
     """
 
     pose: TaughtPose
@@ -178,7 +174,6 @@ def shared_spots(
 
     A part may be put down at one of them and gripped at another, with the hand turned or shifted.
     A place with a grid is a spot of its own.
-
     """
     spots: dict[str, str] = {}
     centres: dict[str, Array] = {}
@@ -212,7 +207,6 @@ def others(
     - `released`: how many of its parts the cycle has released
     - `near`: places that the arm leaves or reaches: their parts are no obstacles
     - `spots`: see `shared_spots`; a place that is missing is its own
-
     """
     if not moved:
         return ()
@@ -253,7 +247,6 @@ def grasps(
     Return T_tcp_part, (4, 4), of each transfer of a cycle.
 
     A part that an earlier transfer put down is where that one put it, however the hand comes.
-
     """
     found: list[Array] = []
     put: dict[str, Array] = {}  # T_base_part by spot

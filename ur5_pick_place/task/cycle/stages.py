@@ -73,7 +73,6 @@ class Stage(Settings):
         Return a stage as `Settings.from_dict` does; one that waits may have no name.
 
         A key that this stage does not take is refused, whatever its value.
-
         """
         if isinstance(values, Mapping) and values.get('do') in WAITS_AND_PINS:
             values = {'name': '', **values}

@@ -4,7 +4,6 @@ A cycle step by step: each stage, with what is in the gripper and in the payload
 
 This is the only place that knows what the stages mean for the part: planner, pattern and run read
 it from the steps, and a cycle is checked here as a whole.
-
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -80,7 +79,6 @@ class Transfer(NamedTuple):
     One part that a cycle moves.
 
     `pick`, `release`: the places where it is gripped and released; empty if it is not.
-
     """
 
     pick: str
@@ -161,7 +159,6 @@ def check_cycle(
     - `gripper_outputs`: the outputs that only the gripper may set
 
     Raises `InvalidInput`: with the `key` of the stage, such as 'stages[3].to'.
-
     """
     known = (*places, *map(above, places))
     hands = list(accumulate((*stages, *stages), Hand.after, initial=Hand()))

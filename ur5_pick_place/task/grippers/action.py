@@ -116,7 +116,6 @@ class ActionGripper(Gripper):
 
     A grasp is verified if the action reports `stalled`, or by a position within `part_positions`.
     The gripper's joint, if it is published, must agree; it also detects the loss of a part.
-
     """
 
     settings_type = ActionSettings
@@ -269,7 +268,6 @@ class ActionGripper(Gripper):
         Return whether the goal that was sent has ended as it should.
 
         Raises `ExecutionError`: it has ended otherwise, its server has gone, or it takes too long.
-
         """
         if self._target is None:
             return True

@@ -58,7 +58,6 @@ class Gripper(ABC):
     - `is_grip_known`: whether it has shown, since it was last commanded, that a part is gripped or
       released: the payload may then be set, while the fingers may still move. Never set by a kind
       that cannot tell; the payload then waits for its own stage.
-
     """
 
     settings_type: ClassVar[type[GripperSettings]] = GripperSettings
@@ -72,7 +71,6 @@ class Gripper(ABC):
     Whether a part is released once opening is confirmed; else once the fingers are open.
 
     False for a device that may confirm a command and then fail.
-
     """
 
     def __init__(self, settings: Any, voltage: int | None) -> None:
@@ -96,7 +94,6 @@ class Gripper(ABC):
         - `is_holding`: whether a part is held, which is released
         - `is_moving`: whether the arm moves next, without `await_fingers`; the gripper is then
           empty
-
         """
 
     def await_fingers(self) -> Steps[None]:
@@ -111,7 +108,6 @@ class Gripper(ABC):
 
         Raises `MissedGrasp`: it closed on nothing. `ExecutionError`: it cannot be known, though it
         should be.
-
         """
 
     @abstractmethod
@@ -152,7 +148,6 @@ class Gripper(ABC):
         Return whether the gripper is closed on a part, by this node or another client.
 
         Without feedback a closed gripper counts as one with a part: it might carry one.
-
         """
         holds = self.part_signal(seen)
         if holds is None and self.settings.grip_feedback == NO_FEEDBACK:
@@ -184,7 +179,6 @@ class Gripper(ABC):
 
         Raises `ExecutionError`: the voltage is not configured, or tool_data does not show it
         within `pin_timeout`.
-
         """
         wanted, timeout = self.voltage, self.settings.pin_timeout
         if wanted is None:

@@ -19,7 +19,6 @@ class GripperJoint:
     - `tolerance`: `position_tolerance` of the gripper
     - `timeout`: shortest time without a position after which the joint is silent [s]; longer for a
       slow joint, and never below 0.5 s
-
     """
 
     def __init__(self, tolerance: float, timeout: float = _FRESH) -> None:
@@ -71,7 +70,6 @@ class GripperJoint:
         Return whether positions were received before, but none lately.
 
         Lately is within `timeout`, 0.5 s or three usual intervals, whichever is longest.
-
         """
         usual = min(self._interval, _SLOWEST)
         timeout = max(self._timeout, _FRESH, _MISSED * usual)

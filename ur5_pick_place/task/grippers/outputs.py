@@ -78,7 +78,6 @@ class OutputGripper(Gripper):
 
         If a part is held (`is_holding`), the part-present input, where there is one, will show
         its release.
-
         """
         yield from self._switch(False, self.opening_time, is_holding)
 
@@ -87,7 +86,6 @@ class OutputGripper(Gripper):
         Wait until the part-present input has changed, else until `fingers_done_at`.
 
         The grip counts as known when the input has changed, or at once if there is no input.
-
         """
         seen = yield OBSERVE_NOW
         while True:
@@ -146,7 +144,6 @@ class OutputGripper(Gripper):
         Return whether io_states shows the closing output as when closed.
 
         False if `confirm_pins` is off.
-
         """
         s = self.settings
         return bool(s.confirm_pins and seen.outputs.get(s.close_pin) == s.closes_when_on)
@@ -156,7 +153,6 @@ class OutputGripper(Gripper):
         Return whether io_states shows the outputs of an open gripper.
 
         False if `confirm_pins` is off.
-
         """
         return self.settings.confirm_pins and all(
             seen.outputs.get(pin) == state for pin, state in self.outputs(is_closed=False)

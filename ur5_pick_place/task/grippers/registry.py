@@ -28,7 +28,6 @@ def gripper_type(name: str) -> type[Gripper]:
     `name`: a key of `KINDS`, or `module:Class`: a subclass of `Gripper`.
 
     Raises `InvalidInput`: there is none of that name, or it is no gripper.
-
     """
     if isinstance(name, str) and name in KINDS:
         return KINDS[name]
@@ -58,7 +57,6 @@ def check_parameters(name: str, given: Iterable[str]) -> None:
     - `given`: names of all parameters given, also of unrelated ones
 
     Raises `InvalidInput`: names the parameter and its kinds.
-
     """
     own = _names(gripper_type(name))
     for parameter in given:

@@ -16,7 +16,6 @@ class Stable:
 
     It may have changed where it was not sampled for longer than `gap` [s]. `since` is the time of
     the last change [s].
-
     """
 
     def __init__(self, gap: float = SETTLING) -> None:

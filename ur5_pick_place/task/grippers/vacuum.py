@@ -15,7 +15,6 @@ class VacuumSettings(OutputSettings):
     Wiring and timing of a suction cup.
 
     `close_pin` switches the suction, `part_pin` shows the vacuum.
-
     """
 
     blow_pin: int = setting(

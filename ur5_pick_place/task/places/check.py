@@ -30,7 +30,6 @@ def visits(steps: Sequence[Step], placed_parts: Sequence[tuple[Box, ...]] = ()) 
 
     Taught places come before those above them, and the empty gripper before the part, because
     their refusals are easier to understand.
-
     """
     found = [
         (step.after.place, step.after.closed is not None, boxes)
@@ -45,7 +44,6 @@ class CyclePlaces:
     Checks places without planning a motion.
 
     `planner`: with an empty gripper; a check uses its scene at that time.
-
     """
 
     def __init__(
@@ -69,7 +67,6 @@ class CyclePlaces:
 
         Raises `PlanningError`: names the first impossible place and the reason, or the branches of
         each place if none is common to all.
-
         """
         planner = self._planner
         self._check_start(q_now)
@@ -123,7 +120,6 @@ class CyclePlaces:
 
         Raises `PlanningError`: the place is impossible even without the objects of clients; gives
         the reason.
-
         """
         own = [visit for visit in visits(self._steps) if taught_place(visit[0]) == name]
         present, empty = (

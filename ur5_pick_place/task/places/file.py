@@ -76,7 +76,6 @@ class PosesFile:
     `warning`: set if the copy was used; else empty.
 
     Raises `InvalidInput`: the file cannot be used; names the pose and the entry.
-
     """
 
     def __init__(self, path: Path) -> None:
@@ -122,7 +121,6 @@ class PosesFile:
 
         Raises `ExecutionError`: someone else has changed the file, or it cannot be written; the
         pose is not kept.
-
         """
         try:
             with self._keeping, self._alone():

@@ -11,7 +11,6 @@ DEFAULT_PLACES = HOME, START, TARGET = ('home', 'start', 'target')
 The places of a cycle file that names none.
 
 Home is where the arm rests, defined by its joints; all other places are defined by a pose.
-
 """
 
 _ABOVE = 'above_'
@@ -55,7 +54,6 @@ def check_name(name: str, key: str = '') -> None:
     Refuse a name that ROS would not take for a service, a topic or a frame, or that is in use.
 
     Raises `InvalidInput`: with `key`, the entry of the file.
-
     """
     if len(name) > _LONGEST or not _NAME.fullmatch(name):
         where = key if len(name) <= _LONGEST else key.replace(name, '...')

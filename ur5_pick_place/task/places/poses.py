@@ -86,7 +86,6 @@ def converted(name: str, taught: TaughtPose, now: Provenance, model: Model) -> T
 
     Raises `InvalidInput`: it cannot be converted, or its joints and its pose contradict each
     other.
-
     """
     then, joints, pose = taught.provenance, taught.joints, taught.pose
     if then.robot != now.robot:

@@ -36,7 +36,6 @@ def retract_from_place(
     - `places` (3,): names and TCP positions (`base`) of the places where a part may stand [m]
 
     Raises `PlanningError`: the arm cannot move straight up.
-
     """
     height, T_base_tool = settings.approach_height, forward(planner.model, q)
     tcp = (T_base_tool @ planner.scene.tool.T_tool_tcp)[:3, 3]

@@ -3,7 +3,6 @@
 Curves are what they are called, and joint paths follow them on one branch or say why not.
 
 Shape is judged by distances and angles of the poses, smoothness by finite differences.
-
 """
 
 import itertools

@@ -70,7 +70,6 @@ def test_it_looks_beyond_the_nearest_solution():
 
     From 170 deg the way to -170 deg is 20 deg over the top; but the next stop is a line to where
     wrist 3 stands at -10 deg, that is 350 deg on the far side.
-
     """
 
     def with_wrist_3(angle):

@@ -5,7 +5,6 @@ Motions along a path are as fast as the limits allow and never faster.
 What is judged is the trajectory as the controller interpolates it, read every 0.1 ms by SciPy's
 Hermite polynomials rather than by our own sampling. How fast a line can be is known from direct
 collocation (A, B, C) or found here by linear programming on a grid.
-
 """
 
 import numpy as np

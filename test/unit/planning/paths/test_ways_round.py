@@ -4,7 +4,6 @@ Joint motions round obstacles.
 
 Motions are judged by points on the bodies against the boxes in closed form, see
 `obstacle_scenes`; the quick test for contact by the collision model.
-
 """
 
 import time

@@ -8,7 +8,6 @@ link it has points [0.1 mm, DH frame of the link] on the mesh (`on_`) and points
 outside it, hollows left out (`off_`); for each type joints [0.1 mrad] of tool-down poses in which
 two meshes of the bare arm touch, and others in which all pairs of them are 15 mm apart (ur5: 12
 mm).
-
 """
 
 import json

@@ -4,7 +4,6 @@ Collision checking against independent geometry.
 
 Distances are judged by dense points on one body and the closed-form distance to the other, poses
 by a product of DH matrices, swept checks by dense sampling.
-
 """
 
 from concurrent.futures import ThreadPoolExecutor

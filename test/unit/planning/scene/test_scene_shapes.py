@@ -6,7 +6,6 @@ Judged by points on the arm's bodies and closed-form distances to the objects, a
 round, along every motion that was admitted; frames are from DH matrices written a second time.
 UR5_SCENES=10000 asks for more scenes, on all cores after `make lab`; UR5_FIRST_SCENE for later
 ones.
-
 """
 
 import contextlib

@@ -34,7 +34,6 @@ class Arm:
     `tails`: moves whose rest, from a time [s], runs beside the next.
     `waypoint` (6,) [rad]: the end of the last move. `compliance`: of force mode, the speeds
     (6,) [rad/s] that the commanded joints (6,) get beside those of the laws.
-
     """
 
     def __init__(self, robot: Robot, threads: Scheduler) -> None:
@@ -128,7 +127,6 @@ class Arm:
 
         The script manual describes it so: the position projected by `lookahead` [s] approaches
         the target as with the P-term `gain`. The solution is exact for a constant target.
-
         """
         a, b, c, d = _servo_step(lookahead, gain, dt)
         error = self.q - target

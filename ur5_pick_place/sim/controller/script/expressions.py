@@ -5,7 +5,6 @@ Expressions of URScript as Python's syntax trees.
 A node's `lineno` is the number of its word, from 1, so that an error finds its place in the text.
 Words of the program become constants, or identifiers with a prefix (`v` a variable, `f` a
 function, `b` a built-in, `h` a helper): none of its text is evaluated.
-
 """
 
 import ast

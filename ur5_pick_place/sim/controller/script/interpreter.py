@@ -16,7 +16,6 @@ class Interpreter:
     The queue of a program's interpreted statements.
 
     `compile_statement`: returns a statement as a function, or raises `ScriptError`.
-
     """
 
     def __init__(self, compile_statement: Callable[[str], Callable[[], Steps]]) -> None:

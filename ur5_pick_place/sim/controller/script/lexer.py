@@ -26,7 +26,6 @@ class ScriptError(InvalidInput):
     A program that does not compile.
 
     `line`, `column`: where, from 1 in the text as sent. `text`: as a robot reports it.
-
     """
 
     def __init__(self, line: int, column: int, text: str) -> None:
@@ -47,7 +46,6 @@ class Words:
 
     Line ends are blanks, as on a robot. Raises `ScriptError`: a character of no word, or a text
     that is too long.
-
     """
 
     def __init__(self, text: str) -> None:

@@ -3,7 +3,6 @@
 The built-ins that move the arm, and those for contact and torques.
 
 Their times are robot time: the speed slider stretches them.
-
 """
 
 import math
@@ -264,7 +263,6 @@ class Force:
     In force mode compliant axes of a frame move with a speed in proportion to the missing force.
 
     The law is ours; UR does not publish its own.
-
     """
 
     def __init__(self, robot: Robot, arm: Arm) -> None:

@@ -21,7 +21,6 @@ class Parser(Expressions):
 
     Every function and thread is a generator. It yields where its time of a cycle is spent; loops,
     functions and long texts also where the computing of a cycle is (`h_spend`).
-
     """
 
     name = 'unnamed'

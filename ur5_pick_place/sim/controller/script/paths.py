@@ -34,7 +34,6 @@ class Profile:
 
     A duration `t` > 0 [s] replaces `v`, and `a` if it must be larger; `v_max`, and a bound on
     the acceleration, are kept in any case, if need be by taking longer.
-
     """
 
     def __init__(self, length: float, a: float, v: float, t: float, v_max: float) -> None:
@@ -104,7 +103,6 @@ class ToolMove:
     A move of the TCP along `path`: the pose (4, 4) at a fraction of its length.
 
     `length`: [m]. `start`: joints (6,) [rad].
-
     """
 
     def __init__(
@@ -164,7 +162,6 @@ def arc(a: Array, via: Array, b: Array, fixed: bool) -> tuple[Callable[[float], 
 
     `fixed`: the tool keeps its orientation to the arc, and that of `b` is ignored; otherwise it
     turns evenly to that of `b`. Through three points on a line the path is that line.
-
     """
     p, u, w = a[:3, 3], via[:3, 3] - a[:3, 3], b[:3, 3] - a[:3, 3]
     normal = np.cross(u, w)

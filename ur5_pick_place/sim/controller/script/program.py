@@ -38,7 +38,6 @@ class Program:
 
     `text`: as received; statements, or one `def` or `sec` block. `allow_hosts`: whether sockets
     may be opened to other hosts than this one. Raises `ScriptError` if it does not compile.
-
     """
 
     def __init__(self, text: str, robot: Robot, allow_hosts: bool = False) -> None:
@@ -81,7 +80,6 @@ class Program:
 
         Never raises, never blocks. A run-time exception is reported to the robot and ends the
         program.
-
         """
         if self.is_over:
             return

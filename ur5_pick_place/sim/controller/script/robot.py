@@ -42,7 +42,6 @@ class Robot(Registers):
     [kg], `payload_cog` (3,) [m] in the flange, `payload_inertia` (6,) [kg m2], `gravity` (3,)
     [m/s2], which points up, `tool_voltage`, `is_free`, whether the arm can be moved by hand, and
     `has_external_wrench`, whether the wrench is RTDE's `external_force_torque`.
-
     """
 
     def __init__(self, personality: Personality, world: World) -> None:

@@ -5,7 +5,6 @@ The threads of a program, and the time that each may spend in a cycle.
 A thread has one step of robot time a cycle. It runs until an instruction spends the rest of it or
 waits, or until its share of computing is spent. Nothing interrupts it in between; a thread that
 keeps computing in a critical section also holds the others up.
-
 """
 
 from collections.abc import Generator
@@ -40,7 +39,6 @@ class Thread:
     A thread: its code, the handle of who started it, what is left of the cycle [s].
 
     `behind`: cycles in which it has only computed.
-
     """
 
     handle: int

@@ -6,7 +6,6 @@ A name that is `local`, or a parameter, belongs to its function. Another name is
 nearest outer function or program that assigns it; one that the function assigns as well, only if
 the outer assignment stands before the function. `global` names belong to the program. What
 belongs to it is global in generated code too, so that interpreted statements share it.
-
 """
 
 import ast
@@ -25,7 +24,6 @@ class Scope:
     The names of a function, thread or program, and its code.
 
     `begin`: index of the word that it starts at. `parameters`: by name, whether it has a default.
-
     """
 
     number: int

@@ -4,7 +4,6 @@ The built-ins for TCP connections to the program's peers.
 
 Sockets never block: a call that waits looks once a cycle. Waiting is counted in cycles, whatever
 the time scale.
-
 """
 
 import errno
@@ -154,7 +153,6 @@ class Sockets:
 
         It is called until it returns something, the time [s] is over (0 or less: never), or the
         peer has closed.
-
         """
         name = text(socket_name)
         longest = number(timeout)

@@ -4,7 +4,6 @@ URScript's values and operators.
 
 Numbers, booleans and strings are Python's. Lists and poses never change: `x[i] = v` makes a new
 one, so that assignment copies, as on a robot. A pose is x, y, z [m] and a rotation vector [rad].
-
 """
 
 import math
