@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip('mujoco')
 from ur5_pick_place.commands.sim_controller import main
+from ur5_pick_place.sim.controller.network import Client
 from ur5_pick_place.sim.controller.process import RunningController
 
 PORTS = (29999, 30001, 30002, 30003, 30004, 30011, 30012, 30013, 29990)
@@ -101,6 +102,24 @@ def test_a_flood_of_connections_is_bounded_and_a_client_gets_in_afterwards():
                 return wire.recv(3)
 
         assert insist(ask) == struct.pack('>HB', 19, ord('v'))
+
+
+@pytest.mark.parametrize(
+    'port, message', [(29990, b'state\n'), (29999, b'x\n'), (30004, b'\0\3S')]
+)
+def test_many_messages_at_once_are_answered_over_several_cycles(make_box, port, message):
+    box = make_box()
+    wire = box.connect(port)
+    answered = []
+    send = Client.send
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Client, 'send', lambda c, *a: (answered.append(a), send(c, *a)))
+        wire.send(message * 300)
+        counts = []
+        while len(answered) < 300:
+            box.step(1)
+            counts.append(len(answered))
+    assert max(np.diff([0, *counts])) <= 10
 
 
 def test_a_taken_port_is_named_and_ctrl_c_ends_it(capsys):

@@ -13,7 +13,7 @@ from typing import Any
 
 from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.sim.controller.controller import Controller
-from ur5_pick_place.sim.controller.network import Client, Port
+from ur5_pick_place.sim.controller.network import Port, answer_lines
 
 PORT = 29990
 _MOST_LINE = 1024  # [bytes]
@@ -23,7 +23,7 @@ _PINS = 16  # of the control box
 class CellPort:
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
-        self.port = Port(PORT + offset, self._received, most=_MOST_LINE)
+        self.port = Port(PORT + offset, answer_lines(self.answer), most=_MOST_LINE)
         robot = controller.robot
         # By name: the names of the numbers that it takes, and what it does.
         self.commands: dict[str, tuple[str, Callable[..., Any]]] = {
@@ -43,16 +43,14 @@ class CellPort:
             'close_popup': ('', controller.close_popup),
         }
 
-    def _received(self, client: Client) -> None:
-        for line in client.lines():
-            try:
-                answer = self.answer(line.split())
-            except InvalidInput as error:
-                answer = f'error: {error}'
-            client.send(f'{answer}\n'.encode())
+    def answer(self, line: str) -> str:
+        """Do a command; return its answer."""
+        try:
+            return self._do(line.split())
+        except InvalidInput as error:
+            return f'error: {error}'
 
-    def answer(self, words: list[str]) -> str:
-        """Do a command; raises `InvalidInput` with the reason if that is impossible."""
+    def _do(self, words: list[str]) -> str:
         name, *given = words or ['']
         if name not in self.commands:
             known = ', '.join(f'{n} {a}'.strip() for n, (a, _) in self.commands.items())

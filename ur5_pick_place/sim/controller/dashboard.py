@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from ur5_pick_place.sim.controller.controller import Controller
-from ur5_pick_place.sim.controller.network import Client, Port
+from ur5_pick_place.sim.controller.network import Client, Port, answer_lines
 from ur5_pick_place.sim.dashboard import ACTIONS, ROLES, UNLOCK_ADVICE
 from ur5_pick_place.sim.robot import Program
 
@@ -36,6 +36,10 @@ _E_SERIES_ALONE = (
 )  # fmt: skip
 
 
+def _greet(client: Client) -> None:
+    client.send(f'{_BANNER}\n'.encode())
+
+
 class DashboardServer:
     """
     Serves the dashboard for a controller; `offset` is added to the number of the port.
@@ -48,7 +52,8 @@ class DashboardServer:
     ) -> None:
         self._controller, self._programs = controller, programs
         self._role, self._mode = 'PROGRAMMER', 'NONE'
-        self.port = Port(PORT + offset, self._received, self._greet, most=_MOST_LINE)
+        received = answer_lines(self.answer, 'quit')
+        self.port = Port(PORT + offset, received, _greet, most=_MOST_LINE)
         # By the first words of a command; an argument follows.
         self._takers: dict[str, Callable[[str], str]] = {
             'load installation': self._load_installation,
@@ -60,16 +65,6 @@ class DashboardServer:
             'generate flight report': lambda kind: 'Flight Report generated with id: 1',
             'generate support file': lambda path: f'Completed successfully: {path or "."}/1.zip',
         }
-
-    def _greet(self, client: Client) -> None:
-        client.send(f'{_BANNER}\n'.encode())
-
-    def _received(self, client: Client) -> None:
-        for line in client.lines():
-            client.send(f'{self.answer(line)}\n'.encode())
-            if line.lower() == 'quit':
-                client.inbox.clear()
-                client.end()
 
     def answer(self, line: str) -> str:
         command = ' '.join(line.lower().split())

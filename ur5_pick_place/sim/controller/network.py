@@ -10,7 +10,7 @@ import logging
 import selectors
 import socket
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -19,8 +19,8 @@ from ur5_pick_place.errors import InvalidInput
 _MOST_CLIENTS = 30  # of a port
 _MOST_ACCEPTED = 10  # of a port at once, so that a flood does not hold up the cycle
 _MOST_UNSENT = 1 << 18  # [bytes] of a client
-_READ = 1 << 13  # [bytes] at once
-_FEWEST_SERVED = 8  # connections in a cycle, however late it is
+_READ = 1 << 11  # [bytes] at once
+_FEWEST_SERVED = 8  # connections, and messages, in a cycle however late it is
 
 _log = logging.getLogger(__name__)
 
@@ -30,13 +30,14 @@ class Client:
     A connection.
 
     `inbox`: what has arrived and was not taken yet; the port's handler takes from it.
+    `is_pending`: whether the handler has yet to look at it.
     `unsent_bytes`: what waits to be sent.
     `ended`: whether it is closed, or will be when everything is sent.
     """
 
     def __init__(self, sock: socket.socket, port: 'Port') -> None:
         self.inbox = bytearray()
-        self.ended = False
+        self.ended = self.is_pending = False
         self.local_at_connect = False
         self.socket, self.port = sock, port
         self._unsent: deque[tuple[bytes, bool]] = deque()
@@ -95,13 +96,6 @@ class Client:
         self.inbox += data
         self.ended = self.ended or not data
 
-    def lines(self) -> Iterator[str]:
-        """Take the complete lines out of the inbox, without the blanks around them."""
-        while (end := self.inbox.find(b'\n')) >= 0:
-            line = self.inbox[:end].decode('utf-8', 'replace').strip()
-            del self.inbox[: end + 1]
-            yield line
-
     def end(self) -> None:
         """Close the connection after what was sent."""
         self.flush()
@@ -121,16 +115,35 @@ class Port:
     """
     A listening port.
 
-    `received` is called with a client whose inbox has grown or that has ended; `greet` with a new
-    one, `forget` with one that is gone. `most`: bytes that an inbox may hold.
+    `received` is called with a client whose inbox has grown or that has ended; it takes a message
+    at most, so that a flood does not hold up the cycle, and returns whether it is to be called
+    again. `greet` is called with a new client, `forget` with one that is gone. `most`: bytes that
+    an inbox may hold.
     """
 
     number: int
-    received: Callable[[Client], None]
+    received: Callable[[Client], bool]
     greet: Callable[[Client], None] = _ignore
     forget: Callable[[Client], None] = _ignore
     most: int = 1 << 16
     clients: list[Client] = field(default_factory=list)
+
+
+def answer_lines(answer: Callable[[str], str], last: str = '') -> Callable[[Client], bool]:
+    """Return what answers a client's lines, each with one; after `last` it is disconnected."""
+
+    def received(client: Client) -> bool:
+        end = client.inbox.find(b'\n')
+        if end < 0:
+            return False
+        line = client.inbox[:end].decode('utf-8', 'replace').strip()
+        del client.inbox[: end + 1]
+        client.send(f'{answer(line)}\n'.encode())
+        if line.lower() == last:
+            client.end()
+        return True
+
+    return received
 
 
 class Network:
@@ -144,6 +157,7 @@ class Network:
     def __init__(self, host: str, ports: list[Port]) -> None:
         self._selector = selectors.DefaultSelector()
         self._clients: list[Client] = []
+        self._pending: deque[Client] = deque()
         self._listeners: list[socket.socket] = []
         for port in ports:
             try:
@@ -164,7 +178,7 @@ class Network:
         """
         now = perf_counter()
         while True:
-            self._serve_ready(max(until - now, 0.0), until)
+            self._serve_ready(0.0 if self._pending else max(until - now, 0.0), until)
             now = perf_counter()
             if now >= until:
                 return
@@ -176,9 +190,15 @@ class Network:
             if isinstance(key.data, Port):
                 assert isinstance(key.fileobj, socket.socket)
                 self._accept(key.fileobj, key.data)
-            else:
-                self._receive(key.data)
-        for client in [c for c in self._clients if c.ended]:
+            elif not key.data.is_pending:
+                key.data.read()
+                key.data.is_pending = True
+                self._pending.append(key.data)
+        served = 0
+        while self._pending and (served < _FEWEST_SERVED or perf_counter() < until):
+            self._take(self._pending.popleft())
+            served += 1
+        for client in [c for c in self._clients if c.ended and not c.is_pending]:
             self._remove(client)
 
     def flush(self) -> bool:
@@ -206,10 +226,11 @@ class Network:
             self._selector.register(sock, selectors.EVENT_READ, client)
             port.greet(client)
 
-    def _receive(self, client: Client) -> None:
-        client.read()
-        client.port.received(client)
-        if len(client.inbox) > client.port.most:
+    def _take(self, client: Client) -> None:
+        client.is_pending = client.port.received(client) and not client.ended
+        if client.is_pending:
+            self._pending.append(client)
+        elif len(client.inbox) > client.port.most:
             _log.warning('port %d: a client sent more than %d bytes that are no message',
                          client.port.number, client.port.most)
             client.end()

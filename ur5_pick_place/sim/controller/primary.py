@@ -70,7 +70,7 @@ class PrimaryServer:
         self._begin(client)
         client.send(messages.version_message(c.time, c.personality.version, c.personality.date))
 
-    def _received(self, client: Client) -> None:
+    def _received(self, client: Client) -> bool:
         """Execute what a client has sent; under local control it is told that it may not."""
         c = self._controller
         if client.local_at_connect or not c.is_remote:
@@ -80,12 +80,13 @@ class PrimaryServer:
                     messages.error_message(c.time, _READ_ONLY_CODE, 0, messages.VIOLATION, text)
                 )
             client.inbox.clear()
-            return
+            return False
         reader = self._readers[client]
         for text in reader.take(client.inbox, client.ended):
             execute(c, text)
         if reader.size > MOST_TEXT:
             client.end()
+        return False
 
 
 def _send(ports: list[Port], packet: bytes) -> None:
@@ -94,8 +95,9 @@ def _send(ports: list[Port], packet: bytes) -> None:
             client.send(packet, is_stream=True)
 
 
-def _swallow(client: Client) -> None:
+def _swallow(client: Client) -> bool:
     client.inbox.clear()
+    return False
 
 
 def state_packet(s: Sample, kinematics: bytes, configuration: bytes) -> bytes:

@@ -66,29 +66,30 @@ class RtdeServer:
     def _forget(self, client: Client) -> None:
         del self._sessions[client]
 
-    def _received(self, client: Client) -> None:
+    def _received(self, client: Client) -> bool:
         inbox, session = client.inbox, self._sessions[client]
-        while len(inbox) >= 3 and session.faults <= _MOST_FAULTS:
-            size, kind = struct.unpack_from('>HB', inbox)
-            if size < 3:
-                client.end()
-                inbox.clear()
-                return
-            if len(inbox) < size:
-                return
-            payload = bytes(inbox[3:size])
-            del inbox[:size]
-            handler = self._handlers.get(kind)
-            if handler is None:
-                self._tell(client, session, f'type {kind} is no request of RTDE')
-                continue
-            try:
-                answer = handler(client, session, payload)
-            except (struct.error, ValueError) as error:
-                self._tell(client, session, f'type {chr(kind)}: {error}')
-                continue
-            if answer is not None:
-                client.send(_packet(kind, answer))
+        if len(inbox) < 3:
+            return False
+        size, kind = struct.unpack_from('>HB', inbox)
+        if size < 3:
+            client.end()
+            return False
+        if len(inbox) < size:
+            return False
+        payload = bytes(inbox[3:size])
+        del inbox[:size]
+        handler = self._handlers.get(kind)
+        if handler is None:
+            self._tell(client, session, f'type {kind} is no request of RTDE')
+            return True
+        try:
+            answer = handler(client, session, payload)
+        except (struct.error, ValueError) as error:
+            self._tell(client, session, f'type {chr(kind)}: {error}')
+            return True
+        if answer is not None:
+            client.send(_packet(kind, answer))
+        return True
 
     def _tell(self, client: Client, session: _Session, text: str) -> None:
         session.faults += 1

@@ -2,13 +2,13 @@
 """Programs, text commands and, on port 30020 of the e-Series, interpreted statements."""
 
 import re
-from itertools import islice
+from collections.abc import Callable
 
 from ur5_pick_place.sim.controller.controller import Controller
-from ur5_pick_place.sim.controller.network import Port
+from ur5_pick_place.sim.controller.network import Port, answer_lines
 
 INTERPRETER = 30020
-_LINES = 4  # of a client that are compiled a cycle
+_LONGEST_COMMAND = 100  # characters
 MOST_TEXT = 1 << 21
 """Bytes that a program may have."""
 
@@ -51,34 +51,31 @@ class ProgramReader:
         return programs
 
 
+# The wait of 5 s before an unlock is PolyScope's, not the controller's.
+_COMMANDS: dict[str, Callable[[Controller], bool]] = {
+    'power on': Controller.power_on,
+    'power off': Controller.power_off,
+    'set robotmode run': Controller.release_brakes,
+    'set unlock protective stop': Controller.unlock_soon,
+    'stop program': Controller.stop,
+    'set sim': bool,
+    'set real': bool,
+}
+
+
 def execute(controller: Controller, text: str) -> None:
-    command = {
-        'power on': controller.power_on,
-        'power off': controller.power_off,
-        'set robotmode run': controller.release_brakes,
-        # The wait of 5 s is PolyScope's, not the controller's.
-        'set unlock protective stop': controller.unlock_soon,
-        'stop program': controller.stop,
-        'set sim': bool,
-        'set real': bool,
-    }.get(text.strip().lower())
+    command = _COMMANDS.get(text.strip().lower()) if len(text) < _LONGEST_COMMAND else None
     if command is not None:
-        command()
+        command(controller)
     else:
         controller.run(text if text.endswith('\n') else text + '\n')
 
 
-class InterpreterPort:
-    def __init__(self, controller: Controller, offset: int = 0) -> None:
-        self._controller = controller
-        self.port = Port(INTERPRETER + offset, lambda client: None)  # lines wait for `serve`
+def interpreter_port(controller: Controller, offset: int = 0) -> Port:
+    def answer(line: str) -> str:
+        program = controller.program
+        if program is None:
+            return f'discard: no program runs: {line}'
+        return program.interpreter.receive(line)
 
-    def serve(self) -> None:
-        """Take some lines of every client, and answer each."""
-        for client in self.port.clients:
-            for line in islice(client.lines(), _LINES):
-                program = self._controller.program
-                answer = 'discard: no program runs: ' + line
-                if program is not None:
-                    answer = program.interpreter.receive(line)
-                client.send(f'{answer}\n'.encode())
+    return Port(INTERPRETER + offset, answer_lines(answer))

@@ -14,7 +14,7 @@ from ur5_pick_place.sim.controller.network import Network, Port
 from ur5_pick_place.sim.controller.primary import PrimaryServer
 from ur5_pick_place.sim.controller.rtde import RtdeServer
 from ur5_pick_place.sim.controller.sample import Sample
-from ur5_pick_place.sim.controller.script_port import InterpreterPort
+from ur5_pick_place.sim.controller.script_port import interpreter_port
 
 _SWITCH_INTERVAL = 0.0005  # [s] after which the compiler's thread gives way to the cycle
 _LATE = 0.02  # [s] behind its time at which a cycle counts as late
@@ -63,9 +63,8 @@ class Server:
             'real-time, read-only': primary.ports[5],
             'cell': cell.port,
         }
-        self._interpreter = InterpreterPort(controller, offset)
         if not controller.personality.is_cb3:
-            self.ports['interpreter'] = self._interpreter.port
+            self.ports['interpreter'] = interpreter_port(controller, offset)
         self.network = Network(host, list(self.ports.values()))
         self._late = 0
         self._latest = 0.0
@@ -93,7 +92,6 @@ class Server:
         sample = Sample(self.controller)
         self._rtde.publish(sample)
         self._primary.publish(sample)
-        self._interpreter.serve()
         is_behind = self.network.flush()
         if is_behind and self._is_lockstep:
             until = perf_counter() + _LOCKSTEP_WAIT
