@@ -5,8 +5,8 @@ import itertools
 import os
 import socket
 import struct
-from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.personality import personality
@@ -106,12 +106,10 @@ class Wire:
 class Box:
     """The controller and its server."""
 
-    def __init__(
-        self, ur_type: str = 'ur5', is_cold: bool = False, programs: Path | None = None
-    ) -> None:
+    def __init__(self, ur_type: str = 'ur5', is_cold: bool = False, **of_server: Any) -> None:
         self.host = own_address()
         self.controller = Controller(personality(ur_type), is_cold=is_cold)
-        self.server = Server(self.controller, self.host, programs=programs)
+        self.server = Server(self.controller, self.host, **of_server)
 
     def connect(self, port: int) -> Wire:
         return Wire(self, port)

@@ -31,13 +31,14 @@ class Client:
 
     `inbox`: what has arrived and was not taken yet; the port's handler takes from it.
     `is_pending`: whether the handler has yet to look at it.
+    `is_given_up`: whether nothing waits for it, as it has not read for too long.
     `unsent_bytes`: what waits to be sent.
     `ended`: whether it is closed, or will be when everything is sent.
     """
 
     def __init__(self, sock: socket.socket, port: 'Port') -> None:
         self.inbox = bytearray()
-        self.ended = self.is_pending = False
+        self.ended = self.is_pending = self.is_given_up = False
         self.local_at_connect = False
         self.socket, self.port = sock, port
         self._unsent: deque[tuple[bytes, bool]] = deque()
@@ -150,11 +151,13 @@ class Network:
     """
     Listening ports and their clients.
 
-    `host`: address to listen at. Raises `InvalidInput`: a port is taken, or the address is not
-    one of this machine.
+    `host`: address to listen at. `send_buffer`: bytes that the system keeps for a client which
+    reads slowly; by default it decides, up to megabytes. Raises `InvalidInput`: a port is taken,
+    or the address is not one of this machine.
     """
 
-    def __init__(self, host: str, ports: list[Port]) -> None:
+    def __init__(self, host: str, ports: list[Port], send_buffer: int | None = None) -> None:
+        self._send_buffer = send_buffer
         self._selector = selectors.DefaultSelector()
         self._clients: list[Client] = []
         self._pending: deque[Client] = deque()
@@ -202,10 +205,17 @@ class Network:
             self._remove(client)
 
     def flush(self) -> bool:
+        """Send what waits; return whether that of a client waits which was not given up."""
         behind = [client for client in self._clients if client.is_behind]
         for client in behind:
             client.flush()
-        return any(client.is_behind for client in behind)
+            client.is_given_up &= client.is_behind
+        return any(client.is_behind and not client.is_given_up for client in behind)
+
+    def give_up(self) -> None:
+        """Give up the clients that are behind, until they have caught up."""
+        for client in self._clients:
+            client.is_given_up = client.is_behind
 
     def _accept(self, listener: socket.socket, port: Port) -> None:
         for _ in range(_MOST_ACCEPTED):
@@ -220,6 +230,8 @@ class Network:
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._send_buffer is not None:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
             client = Client(sock, port)
             port.clients.append(client)
             self._clients.append(client)

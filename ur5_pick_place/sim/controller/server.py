@@ -21,6 +21,7 @@ _LATE = 0.02  # [s] behind its time at which a cycle counts as late
 _GIVE_UP = 0.25  # [s] behind its time at which the robot's clock waits for the PC
 _REPORT_PERIOD = 10.0  # [s]
 _LOCKSTEP_WAIT = 1.0  # [s] for a client to read, before its packets are dropped
+_LOCKSTEP_BUFFER = 1 << 14  # [bytes] that the clock may be ahead of a client
 
 _log = logging.getLogger(__name__)
 
@@ -31,7 +32,8 @@ class Server:
 
     `offset` is added to the ports' numbers. `rtf`: how fast the robot's clock runs.
     `is_lockstep`: the clock waits for clients that have not read a packet of a stream yet;
-    nothing is dropped for a client that reads within a second.
+    nothing is dropped for a client that reads within a second. One that does not is waited for
+    again when it has caught up.
     `programs`: folder of what the dashboard loads.
     Raises `InvalidInput`: a port is taken.
     """
@@ -65,7 +67,8 @@ class Server:
         }
         if not controller.personality.is_cb3:
             self.ports['interpreter'] = interpreter_port(controller, offset)
-        self.network = Network(host, list(self.ports.values()))
+        send_buffer = _LOCKSTEP_BUFFER if is_lockstep else None
+        self.network = Network(host, list(self.ports.values()), send_buffer)
         self._late = 0
         self._latest = 0.0
 
@@ -92,11 +95,11 @@ class Server:
         sample = Sample(self.controller)
         self._rtde.publish(sample)
         self._primary.publish(sample)
-        is_behind = self.network.flush()
-        if is_behind and self._is_lockstep:
-            until = perf_counter() + _LOCKSTEP_WAIT
-            while self.network.flush() and perf_counter() < until:
-                self.network.serve(perf_counter() + 0.001)
+        until = perf_counter() + _LOCKSTEP_WAIT
+        while self.network.flush() and self._is_lockstep:
+            self.network.serve(perf_counter() + 0.001)
+            if perf_counter() > until:
+                self.network.give_up()
 
     def _report(self) -> None:
         if self._late:
