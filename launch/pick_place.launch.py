@@ -17,11 +17,14 @@ from ament_index_python.packages import (
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 from launch.actions import (
     DeclareLaunchArgument,
+    ExecuteProcess,
     GroupAction,
     IncludeLaunchDescription,
     OpaqueFunction,
+    RegisterEventHandler,
     Shutdown,
 )
+from launch.event_handlers import OnProcessIO
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import (
     Command,
@@ -31,7 +34,7 @@ from launch.substitutions import (
 )
 from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
-from launch_ros.substitutions import FindPackageShare
+from launch_ros.substitutions import ExecutableInPackage, FindPackageShare
 
 from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
@@ -41,6 +44,7 @@ from ur5_pick_place.nodes.cell.node_list import REMAPPINGS, ROBOTS, NodeSpec, no
 from ur5_pick_place.nodes.cell.robot_settings import load_arm
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.entry_points import PARENT
+from ur5_pick_place.task.grippers.registry import DEFAULT
 
 PACKAGE = 'ur5_pick_place'
 # Required packages, each with a path within its prefix.
@@ -53,14 +57,15 @@ DESCRIPTION = (
     ('robot_state_publisher', 'lib/robot_state_publisher/robot_state_publisher'),
 )
 RVIZ = ('rviz2', 'lib/rviz2/rviz2')
+ADDRESSES = {'ursim': '192.168.56.101', 'controller': '127.0.0.1'}
 BOOLEAN = ['true', 'false']
 
 # name: (default, description, choices)
 ARGUMENTS = {
     'robot': (
         'sim',
-        'sim: simulated cell; mock: UR driver with mock hardware; ursim: with URSim; '
-        'real: with the robot',
+        'sim: simulated cell; mock: UR driver with mock hardware; controller: UR driver with '
+        'sim_controller, the simulated cell; ursim: with URSim; real: with the robot',
         list(ROBOTS),
     ),
     'driver': (
@@ -74,7 +79,11 @@ ARGUMENTS = {
         'how the base is mounted: floor, wall, ceiling, or its roll and pitch [deg], "0 30"',
         None,
     ),
-    'robot_ip': ('', 'address of the robot; for ursim 192.168.56.101 unless given', None),
+    'robot_ip': (
+        '',
+        'address of the robot; for ursim 192.168.56.101, for controller 127.0.0.1 unless given',
+        None,
+    ),
     'rviz': ('false', 'start RViz', BOOLEAN),
     'cockpit': ('false', 'serve the cockpit, a page; its address is printed', BOOLEAN),
     'record': ('true', 'start the flight recorder: it writes a file at each stop', BOOLEAN),
@@ -87,7 +96,11 @@ ARGUMENTS = {
         'empty: nominal kinematics',
         None,
     ),
-    'headless_mode': ('false', 'the driver sends its program itself; needs no URCap', BOOLEAN),
+    'headless_mode': (
+        'false',
+        'the driver sends its program itself, as always to controller; needs no URCap',
+        BOOLEAN,
+    ),
     'params_file': ('', 'parameter file (absolute path) that overrides config/', None),
 }
 
@@ -141,8 +154,11 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
                 f'namespace = {given["namespace"]!r}: the UR driver expects /controller_manager; '
                 'use tf_prefix and ROS_DOMAIN_ID for several robots'
             )
-        if given['driver'] == 'true':
+        if given['robot'] == 'controller':
+            actions += simulated_controller(given)
+        elif given['driver'] == 'true':
             actions.append(driver(given))
+        if given['driver'] == 'true':
             needed = [*DRIVER, *DESCRIPTION]
     elif with_rviz:
         actions.append(robot_state_publisher(given))
@@ -206,6 +222,28 @@ def our_node(spec: NodeSpec) -> Node:
     )
 
 
+def simulated_controller(given: dict[str, str]) -> list[LaunchDescriptionEntity]:
+    """Return the simulated controller, and the driver for when its ports are open."""
+    own_file = given['params_file']
+    own = read_parameters(Path(own_file), '/pick_place') if own_file else {}
+    words = {
+        '--ur-type': given['ur_type'],
+        '--host': given['robot_ip'] or ADDRESSES['controller'],
+        '--gripper': own.get('gripper', DEFAULT),
+    }
+    executable = ExecutableInPackage('sim_controller', PACKAGE)
+    process = ExecuteProcess(
+        cmd=[executable, *(word for option in words.items() for word in option)],
+        output='screen',
+        on_exit=Shutdown(),
+    )
+    then = [driver(given)] if given['driver'] == 'true' else []
+    opened = OnProcessIO(
+        target_action=process, on_stdout=lambda event: then if b'ready' in event.text else None
+    )
+    return [RegisterEventHandler(opened), process]
+
+
 def driver(given: dict[str, str]) -> GroupAction:
     """
     Include the UR driver's launch file.
@@ -218,9 +256,9 @@ def driver(given: dict[str, str]) -> GroupAction:
         raise InvalidInput('robot_ip is missing: robot:=real requires the address of the robot')
     arguments = {
         'ur_type': given['ur_type'],
-        'robot_ip': robot_ip or {'ursim': '192.168.56.101'}.get(robot, '0.0.0.0'),
+        'robot_ip': robot_ip or ADDRESSES.get(robot, '0.0.0.0'),
         'tf_prefix': given['tf_prefix'],
-        'headless_mode': given['headless_mode'],
+        'headless_mode': 'true' if robot == 'controller' else given['headless_mode'],
         'initial_joint_controller': given['controller'] or distro().controller,
         'launch_rviz': 'false',
         distro().mock_argument: 'true' if robot == 'mock' else 'false',

@@ -108,8 +108,10 @@ def test_a_node_has_namespace_and_names_on_its_command_line():
 @pytest.mark.parametrize(
     ('robot', 'options', 'message'),
     [
-        ('gazebo', {}, "robot = 'gazebo': must be one of sim, mock, ursim, real"),
+        ('gazebo', {}, "robot = 'gazebo': must be one of sim, mock, controller, "),
         ('sim', {'kinematics_params_file': '/c.yaml'}, 'nominal kinematics'),
+        ('controller', {'kinematics_params_file': '/c.yaml'}, 'nominal.*robot:=controller'),
+        ('controller', {'mounting': 'wall'}, "mounting = 'wall'"),
     ],
 )
 def test_a_robot_that_does_not_exist_is_refused_by_name(robot, options, message):
@@ -234,6 +236,33 @@ def test_the_driver_is_given_what_it_needs(launched, monkeypatch, distribution, 
     found = driver_arguments(*launched(**arguments))
     assert found.items() >= given.items()
     assert ('kinematics_params_file' in found) == ('kinematics_params_file' in arguments)
+
+
+@pytest.mark.parametrize(
+    ('given', 'host', 'gripper'),
+    [({}, '127.0.0.1', 'digital'), ({'robot_ip': '127.0.0.3'}, '127.0.0.3', 'vacuum')],
+)
+def test_the_driver_waits_for_the_simulated_controller(launched, tmp_path, given, host, gripper):
+    from launch.events.process import ProcessStdout
+
+    own = tmp_path / 'own.yaml'
+    own.write_text(f'/**: {{ros__parameters: {{gripper: {gripper}}}}}')
+    actions, context = launched(
+        robot='controller', ur_type='ur5e', params_file=str(own), **given
+    )
+    *_, watch, process = actions
+    words = [word[0].text for word in process.cmd[1:]]
+    assert words == ['--ur-type', 'ur5e', '--host', host, '--gripper', gripper]
+
+    def after(text):
+        about = {'name': '', 'cmd': [], 'cwd': None, 'env': None, 'pid': 1}
+        return watch.event_handler.handle(
+            ProcessStdout(action=process, text=text, **about), context
+        )
+
+    assert not after(b'  127.0.0.1:29999  dashboard')
+    found = driver_arguments(after(b'ready; Ctrl-C ends it'), context)
+    assert found.items() >= {'robot_ip': host, 'headless_mode': 'true'}.items()
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from ur5_pick_place.cockpit.actions import (
 )
 from ur5_pick_place.cockpit.link import CellLink, Offers
 from ur5_pick_place.cockpit.page import line, text
+from ur5_pick_place.nodes.cell.node_list import SIMULATED
 from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
 
@@ -172,7 +173,7 @@ class Panel:
 
     def _robot_html(self, offers: Offers) -> str:
         is_real = self._robot in ('real', 'ursim')  # whatever else is on the network
-        if self._robot == 'sim' or (offers.is_simulated and not is_real):
+        if self._robot in SIMULATED or (offers.is_simulated and not is_real):
             return '<div class="cockpit-robot">simulated cell</div>'
         if self._robot == 'mock':
             return '<div class="cockpit-robot">mock hardware: nothing moves</div>'

@@ -16,7 +16,9 @@ from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.task.grippers.registry import DEFAULT
 
-ROBOTS = ('sim', 'mock', 'ursim', 'real')
+ROBOTS = ('sim', 'mock', 'controller', 'ursim', 'real')
+SIMULATED = ('sim', 'controller')
+"""With the simulated cell; behind the controller's own ports the driver is UR's."""
 
 # Absolute names that a namespace would not move.
 REMAPPINGS = tuple((f'/{name}', name) for name in ('tf', 'tf_static', 'clock', 'diagnostics'))
@@ -175,18 +177,19 @@ def _check_table(
 ) -> None:
     """Refuse a simulated arm that would be mounted into the table of config/."""
     is_own = 'scene_file' in own or all('scene_file' in given.get(n, {}) for n in _ROBOT_NODES)
-    if robot == 'sim' and Mounting.read(mounting) != FLOOR and not is_own:
+    is_fixed = robot == 'controller' or (robot == 'sim' and not is_own)
+    if is_fixed and Mounting.read(mounting) != FLOOR:
         raise InvalidInput(
             f'mounting = {mounting!r}: the table of config/ suits an arm that stands on it; give '
-            'a params_file with a scene_file of your own, or use make cell MOUNTING=…'
+            'robot:=sim a params_file with a scene_file of your own, or use make cell MOUNTING=…'
         )
 
 
 def _check_robot(robot: str, kinematics_params_file: str) -> None:
     if robot not in ROBOTS:
         raise InvalidInput(f'robot = {robot!r}: must be one of {", ".join(ROBOTS)}')
-    if robot == 'sim' and kinematics_params_file:
+    if robot in SIMULATED and kinematics_params_file:
         raise InvalidInput(
             f'kinematics_params_file = {kinematics_params_file!r}: the simulated arm has the '
-            'nominal kinematics; leave it empty with robot:=sim'
+            f'nominal kinematics; leave it empty with robot:={robot}'
         )
