@@ -16,9 +16,9 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.cycle.file import load_cycle
-from ur5_pick_place.task.cycle.steps import annotate
-from ur5_pick_place.task.motions import CycleMotions, TaskSettings
+from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.plan import CyclePlanner
 
 _ADEPT_REACH, _ADEPT_BLEND = 0.6, 0.0249  # [m]
 
@@ -49,9 +49,7 @@ def measure() -> list[Row]:
     }
 
     def duration(stages: tuple) -> float:
-        steps = annotate(stages)
-        motions = CycleMotions(planner, TaskSettings(), steps, poses, 'left-up-up', HOME)
-        return sum(s.motion.trajectory.duration for s in motions.plan() if s.motion)
+        return CyclePlanner(planner, TaskSettings(), stages, origin).plan(poses, HOME).motion_time
 
     alone = duration(tuple(replace(stage, blend=0.0) for stage in cycle))
     whole = duration(cycle)

@@ -2,31 +2,24 @@
 """What robot, controller and joints show, and whether they allow a motion to begin."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ur5_pick_place.control.controller import Controller, OwnGoals
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault, mode_fault
 from ur5_pick_place.control.stillness import ForeignMotion
 
 
+@dataclass(frozen=True)
 class Conditions:
-    """
-    The conditions under which a motion begins.
+    """The conditions under which a motion begins."""
 
-    `unset_parameters` names those that the user must set; not empty, it refuses all motion.
-    `clock` returns the steady time [s].
-    """
-
-    def __init__(
-        self,
-        controller: Controller,
-        status: RobotStatus,
-        health: HealthSettings,
-        unset_parameters: str,
-        clock: Callable[[], float],
-    ) -> None:
-        self.controller, self.status, self.health = controller, status, health
-        self.unset_parameters, self.clock = unset_parameters, clock
-        self.foreign_motion, self.own_goals = ForeignMotion(), OwnGoals()
+    controller: Controller
+    status: RobotStatus
+    health: HealthSettings
+    unset_parameters: str  # which the user must set; not empty, it refuses all motion
+    clock: Callable[[], float]  # returns the steady time [s]
+    foreign_motion: ForeignMotion = field(default_factory=ForeignMotion)
+    own_goals: OwnGoals = field(default_factory=OwnGoals)
 
     @property
     def has_goals(self) -> bool:

@@ -19,7 +19,7 @@ from ur5_pick_place.control.locking import locked
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
 from ur5_pick_place.control.loops.stream import Stream, StreamedLoop, check_replaces_trajectories
-from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
+from ur5_pick_place.control.motion_monitor import MotionMonitor, StallDetector, TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, motion_state_text, skip_repeated
 from ur5_pick_place.control.reduced_mode import ReducedMode
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
@@ -483,7 +483,7 @@ class ExecutionManager:
     def _begin_stream(
         self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnOutcome
     ) -> None:
-        self._stream = Stream(loop, trajectory, on_end, self._tracking.stall_time)
+        self._stream = Stream(loop, trajectory, on_end, StallDetector(self._tracking.stall_time))
         self._publish_state()
 
     def _tick(self, stream: Stream) -> None:

@@ -324,7 +324,8 @@ def resume_on_path(
         torque = _torque_excess(rest, dynamics)
         if _is_within(rest, limits) and torque <= 1.0:
             break
-    return _slowed(rest, max(_excess(rest, limits), _BETWEEN * torque if torque > 1.0 else 1.0))
+    factor = max(_excess(rest, limits), _BETWEEN * torque if torque > 1.0 else 1.0)
+    return rest if factor == 1.0 else stretch(rest, factor)
 
 
 def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:
@@ -354,16 +355,6 @@ def _excess(trajectory: Trajectory, limits: Limits) -> float:
     velocity, acceleration, jerk = _used(trajectory, limits)
     acceleration *= _BETWEEN
     return float(max(1.0, velocity, acceleration**0.5, (_BETWEEN * jerk / _JERK_SLACK) ** (1 / 3)))
-
-
-def _slowed(trajectory: Trajectory, factor: float) -> Trajectory:
-    """Return a motion to rest that takes `factor` times as long, its times whole nanoseconds."""
-    if factor == 1.0:
-        return trajectory
-    slowed = stretch(trajectory, factor)
-    q, qd, qdd, _ = slowed.sample(times := np.round(slowed.t, _DIGITS))
-    q[-1], qd[-1], qdd[-1] = trajectory.q[-1], 0.0, 0.0
-    return Trajectory(times, q, qd, qdd)
 
 
 def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:

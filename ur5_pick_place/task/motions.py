@@ -4,7 +4,7 @@
 import contextlib
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -139,38 +139,26 @@ class StageTracker:
         return t, t + _LOOKAHEAD * _SAMPLE_STEP
 
 
+@dataclass(eq=False)
 class CycleMotions:
-    """
-    Plans the motions of a cycle.
+    """Plans the motions of a cycle."""
 
-    - `planner`: with an empty gripper
-    - `branch`: the arm configuration at all places other than home
-    - `q_start` (6,): joints at the beginning [rad]
-    - `on_stage`: takes the index of each stage before it is planned
-    - `placed_parts`: the parts at other places during each stage; empty if there are none
-    - `held`: the part that is moved during each stage, as it is gripped; empty: as the scene says
-    """
+    planner: MotionPlanner  # with an empty gripper
+    settings: TaskSettings
+    steps: Sequence[Step]
+    poses: Mapping[str, TaughtPose]
+    branch: str  # the arm configuration at all places other than home
+    q: Array  # (6,) joints at the beginning of the next motion [rad]
+    loops: LoopSettings
+    on_stage: Callable[[int], object]  # takes the index of each stage before it is planned
+    placed_parts: Sequence[tuple[Box, ...]]  # the parts at other places during each stage
+    held: Sequence[Load]  # the part that is moved during each stage, as it is gripped
+    _arms: dict[tuple[tuple[Box, ...], Load | None], MotionPlanner] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        planner: MotionPlanner,
-        settings: TaskSettings,
-        steps: Sequence[Step],
-        poses: Mapping[str, TaughtPose],
-        branch: str,
-        q_start: Array,
-        loops: LoopSettings = LoopSettings(),
-        on_stage: Callable[[int], object] = lambda _number: None,
-        placed_parts: Sequence[tuple[Box, ...]] = (),
-        held: Sequence[Load] = (),
-    ) -> None:
-        self._on_stage = on_stage
-        self._planner, self._settings, self._steps = planner, settings, steps
-        self._loops, self._method = loops, '' if settings.method == IK else settings.method
-        self._poses, self._branch, self._q = poses, branch, q_start
-        self._placed_parts = placed_parts or [()] * len(steps)
-        self._held = held or [settings.part_load(planner.scene.tool)] * len(steps)
-        self._arms: dict[tuple[tuple[Box, ...], Load | None], MotionPlanner] = {}
+    @property
+    def _method(self) -> str:
+        """The closed loop that follows lines; empty for whole trajectories."""
+        return '' if self.settings.method == IK else self.settings.method
 
     def plan(self) -> tuple[PlannedStage, ...]:
         """
@@ -181,15 +169,15 @@ class CycleMotions:
         planned: list[PlannedStage] = []
         goals_of_moves = self._goal_joints()
         number = 0
-        for steps in blended_groups(self._steps):
-            self._on_stage(number)
-            parts, load = self._placed_parts[number], self._held[number]
+        for steps in blended_groups(self.steps):
+            self.on_stage(number)
+            parts, load = self.placed_parts[number], self.held[number]
             number += len(steps)
             first = steps[0]
             if first.stage.is_move:
                 arm = self._arm(parts, load if first.is_carrying else None)
                 moves = self._moves(arm, steps, [next(goals_of_moves) for _ in steps])
-                self._q = moves[-1].moved.trajectory.q[-1]
+                self.q = moves[-1].moved.trajectory.q[-1]
             else:
                 # A retry opens the gripper: elsewhere it would drop what it may hold.
                 is_there = first.before.gripped_at == first.before.place != ''
@@ -203,7 +191,7 @@ class CycleMotions:
         """Return a planner for the arm among parts, with an empty gripper or a part in it."""
         key = parts, held
         if key not in self._arms:
-            arm = self._planner.among(parts) if parts else self._planner
+            arm = self.planner.among(parts) if parts else self.planner
             self._arms[key] = arm.carrying(held) if held else arm
         return self._arms[key]
 
@@ -215,12 +203,12 @@ class CycleMotions:
         for share in _BLENDS if len(steps) > 1 and not self._method else ():
             moves = [self._as_move(*move, share) for move in zip(steps, goals, strict=True)]
             try:
-                motion = chain_of_tcp(arm, self._q, moves)
+                motion = chain_of_tcp(arm, self.q, moves)
                 passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
                 return [PlannedStage(steps, motion, passes=passes)]
             except (InvalidInput, PlanningError) as error:
                 remark = remark or f'stops between moves: {error}'
-        planned, q = [], self._q
+        planned, q = [], self.q
         for step, q_goal in zip(steps, goals, strict=True):
             try:
                 motion, why = self._move(arm, step, q, q_goal)
@@ -241,7 +229,7 @@ class CycleMotions:
         It is slow near places other than home; without one at either end, as a whole if its pace
         is approach.
         """
-        distance, stage = self._settings.approach_distance, step.stage
+        distance, stage = self.settings.approach_distance, step.stage
         return PathSegment(
             self._T_goal(stage),
             blend=blend * stage.blend,
@@ -269,7 +257,7 @@ class CycleMotions:
     def _line(self, arm: MotionPlanner, q: Array, move: PathSegment) -> PlannedMotion:
         if self._method:
             scaling = Scaling(speed=move.speed)
-            return plan_roll_out(arm, self._method, q, move.T_goal, scaling, self._loops)
+            return plan_roll_out(arm, self._method, q, move.T_goal, scaling, self.loops)
         return chain_of_tcp(arm, q, [replace(move, blend=0.0)])
 
     def _ptp(self, arm: MotionPlanner, step: Step, q: Array, q_goal: Array) -> PlannedMotion:
@@ -279,20 +267,20 @@ class CycleMotions:
                 return chain_of_tcp(arm, q, [replace(self._as_move(step, q_goal), blend=0.0)])
         if step.stage.to == HOME:
             return arm.auto(q, [q_goal], scaling)
-        goals = arm.joint_goals(self._T_goal(step.stage), q, self._branch)
+        goals = arm.joint_goals(self._T_goal(step.stage), q, self.branch)
         return arm.auto(q, [q_goal, *goals], scaling)
 
     def _retry(self, arm: MotionPlanner) -> tuple[tuple[PlannedMotion, ...], str]:
         """Plan the motions up from the missed part and down again; also why there are none."""
-        if not self._settings.grasp_retries:
+        if not self.settings.grasp_retries:
             return (), ''
-        T = forward(arm.model, self._q)
-        T[:3, 3] += self._settings.approach_height * self._planner.scene.mounting.up_base
-        speed, near = self._settings.approach_speed, self._settings.approach_distance
-        T_grip = forward(arm.model, self._q)
+        T = forward(arm.model, self.q)
+        T[:3, 3] += self.settings.approach_height * self.planner.scene.mounting.up_base
+        speed, near = self.settings.approach_speed, self.settings.approach_distance
+        T_grip = forward(arm.model, self.q)
         down = PathSegment(T_grip, speed=speed, slow_last=near + _LATE)
         try:
-            up = chain_of_tcp(arm, self._q, [PathSegment(T, speed=speed, slow_first=near)])
+            up = chain_of_tcp(arm, self.q, [PathSegment(T, speed=speed, slow_first=near)])
             return (up, chain_of_tcp(arm, up.trajectory.q[-1], [down])), ''
         except PlanningError as error:
             return (), f'a missed grasp is not retried: {error}'
@@ -300,24 +288,24 @@ class CycleMotions:
     def _goal_joints(self) -> Iterator[Array]:
         """Return the joints (6,) [rad] at the end of each move that make the cycle shortest."""
         stops = []
-        for stage in (step.stage for step in self._steps if step.stage.is_move):
+        for stage in (step.stage for step in self.steps if step.stage.is_move):
             if stage.to == HOME:
-                goals = [np.array(self._poses[HOME].joints)]
+                goals = [np.array(self.poses[HOME].joints)]
             else:
-                goals = self._planner.joint_goals(self._T_goal(stage), self._q, self._branch)
+                goals = self.planner.joint_goals(self._T_goal(stage), self.q, self.branch)
             stops.append(Stop(np.array(goals), stage.do != 'ptp'))
-        planner = self._planner
-        return iter(shortest_chain(planner.model, self._q, stops, planner.straight_times))
+        planner = self.planner
+        return iter(shortest_chain(planner.model, self.q, stops, planner.straight_times))
 
     def _speed(self, step: Step) -> float:
         near = step.before.is_at_part or step.after.is_at_part
         is_slow = near or step.stage.pace == 'approach'
-        return self._settings.approach_speed if is_slow else 0.0
+        return self.settings.approach_speed if is_slow else 0.0
 
     def _T_goal(self, stage: Stage) -> Array:
         if stage.to == HOME:
-            return forward(self._planner.model, np.array(self._poses[HOME].joints))
-        return T_base_tool(stage.to, self._poses, self._planner, self._settings)
+            return forward(self.planner.model, np.array(self.poses[HOME].joints))
+        return T_base_tool(stage.to, self.poses, self.planner, self.settings)
 
 
 def T_base_tool(

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A motion whose end is awaited, even if the planner's reply is lost in transit."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
@@ -14,26 +16,22 @@ LOST = "the planner's reply to a motion was lost: check the planner, then ~/rear
 _LOST = Outcome.failed(LOST)
 
 
+@dataclass(eq=False)
 class PendingMotion:
-    """
-    Awaits one reply. DDS may lose it: a server can fail to match a client that has matched it.
+    """Awaits one reply, which may be lost: a server can fail to match a client that has matched it."""
 
-    - `q_goal` (6,): where the motion ends [rad]
-    - `on_reply`: called once, with how the motion ended
-    - `now`: steady time [s]
-    """
-
-    def __init__(self, q_goal: Array, on_reply: OnOutcome, now: float) -> None:
-        self._q_goal, self._on_reply, self._sent = q_goal, on_reply, now
-        self._has_moved = False
-        self._idle_since: float | None = None
-        self.is_over = False
+    q_goal: Array  # (6,) where the motion ends [rad]
+    on_reply: OnOutcome  # called once, with how the motion ended
+    sent: float  # steady time [s]
+    is_over: bool = False
+    _has_moved: bool = False
+    _idle_since: float | None = None  # steady time [s]
 
     def reply(self, outcome: Outcome) -> None:
         """Forward the reply, unless the motion has already ended."""
         if not self.is_over:
             self.is_over = True
-            self._on_reply(outcome)
+            self.on_reply(outcome)
 
     def on_planner_state(self, text: str, now: float) -> None:
         """Take the planner's motion state, as published, at a steady time [s]."""
@@ -45,6 +43,6 @@ class PendingMotion:
     def on_joints(self, q: Array, now: float) -> None:
         """Decide by the joints (6,) [rad] whether the motion is done if no reply has arrived."""
         if self._idle_since is not None and now - self._idle_since > _IDLE:
-            self.reply(DONE if np.abs(q - self._q_goal).max() <= _ARRIVED else _LOST)
-        elif not self._has_moved and now - self._sent > _BEGIN:
+            self.reply(DONE if np.abs(q - self.q_goal).max() <= _ARRIVED else _LOST)
+        elif not self._has_moved and now - self.sent > _BEGIN:
             self.reply(_LOST)

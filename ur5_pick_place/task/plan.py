@@ -79,30 +79,26 @@ class CyclePlan:
         return [s.motion for stages in self.cycles for s in stages if s.motion]
 
 
+@dataclass(eq=False)
 class CyclePlanner:
     """
     Plans cycles, and motions home, with a `MotionPlanner`.
 
-    `provenance`: the present robot and tool.
-
     `needed`: the taught places that the cycle needs, home among them.
     """
 
-    def __init__(
-        self,
-        planner: MotionPlanner,
-        settings: TaskSettings,
-        cycle: Sequence[Stage],
-        provenance: Provenance,
-        pattern: PatternSettings = PatternSettings(),
-        loops: LoopSettings = LoopSettings(),
-    ) -> None:
-        self.planner, self.cycle, self.provenance = planner, tuple(cycle), provenance
-        self.settings, self.pattern, self._loops = settings, pattern, loops
+    planner: MotionPlanner
+    settings: TaskSettings
+    cycle: Sequence[Stage]
+    provenance: Provenance  # the present robot and tool
+    pattern: PatternSettings = field(default_factory=PatternSettings)
+    loops: LoopSettings = field(default_factory=LoopSettings)
+
+    def __post_init__(self) -> None:
         self.steps = annotate(self.cycle)
         self._transfers = transfers(self.steps)
-        self.places = CyclePlaces(planner, settings, self.steps)
-        self.needed = {HOME} | {taught_place(stage.to) for stage in cycle if stage.is_move}
+        self.places = CyclePlaces(self.planner, self.settings, self.steps)
+        self.needed = {HOME} | {taught_place(stage.to) for stage in self.cycle if stage.is_move}
 
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> dict[str, str]:
         """Return a digest of each thing that a plan depends on, but for clients' objects."""
@@ -117,9 +113,9 @@ class CyclePlanner:
                 self.provenance,
                 self.settings,
                 self.pattern,
-                self._loops,
+                self.loops,
                 self.planner.settings,
-                self.cycle,
+                tuple(self.cycle),
             ),
         }
         return {k: hashlib.sha256(repr(v).encode()).hexdigest() for k, v in parts.items()}
@@ -239,7 +235,7 @@ class CyclePlanner:
                     places,
                     branch,
                     q,
-                    self._loops,
+                    self.loops,
                     enter,
                     placed_parts[i],
                     self._held(places),
@@ -379,7 +375,7 @@ class CyclePlanner:
         if planned.method:
             T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
             return plan_roll_out(
-                planner, planned.method, q_now, T_goal, Scaling(speed=planned.speed), self._loops
+                planner, planned.method, q_now, T_goal, Scaling(speed=planned.speed), self.loops
             )
         settings = planner.settings
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)

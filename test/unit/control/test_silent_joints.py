@@ -6,6 +6,7 @@ import pytest
 from stop_cell import CYCLE, Cell, turn
 
 from ur5_pick_place.control.loops.stream import Stream
+from ur5_pick_place.control.motion_monitor import StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
@@ -91,7 +92,7 @@ class Stopped:
 
 def streamed(loop):
     status = RobotStatus(robot_mode=7, safety_mode=1, program_running=True, speed_scaling=1.0)
-    stream = Stream(loop, None, lambda _reason: None, 1.0)
+    stream = Stream(loop, None, lambda _reason: None, StallDetector(1.0))
 
     def tick(stamp):
         q = HOME + 0.3 * (stamp % 1.0)

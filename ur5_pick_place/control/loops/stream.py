@@ -153,34 +153,19 @@ def check_replaces_trajectories(replaces: bool, what: str, advice: str) -> None:
         )
 
 
+@dataclass(eq=False)
 class Stream:
-    """
-    A running closed loop or jog.
+    """A running closed loop or jog."""
 
-    - `trajectory`: the roll-out of a closed loop; a jog, which has none, checks its path itself
-    - `on_end`: called at the end: done if the joints have reached the goal
-    - `stall_time`: how long the arm may be at rest while the loop continues [s]
-
-    - `is_wanted_stop`: whether a stop was requested; the reason that the loop gives is then not
-      latched
-    - `ended`: how it ended, while the arm is not at rest yet; nothing more is sent
-    """
-
-    def __init__(
-        self,
-        loop: StreamedLoop,
-        trajectory: Trajectory | None,
-        on_end: OnOutcome,
-        stall_time: float,
-    ) -> None:
-        self.loop, self.trajectory, self.on_end = loop, trajectory, on_end
-        self.is_wanted_stop = False
-        self.ended: Outcome | None = None
-        self._stall, self._stopping = StallDetector(stall_time), 0.0
-        self._stamp: float | None = None
-
-    within = (0.0, math.inf)
-    """The times of the trajectory [s] between which the arm is."""
+    loop: StreamedLoop
+    trajectory: Trajectory | None  # a roll-out; a jog, which has none, checks its path itself
+    on_end: OnOutcome  # called at the end: done if the joints have reached the goal
+    stall: StallDetector
+    is_wanted_stop: bool = False  # a stop was requested: what the loop says is then not latched
+    ended: Outcome | None = None  # while the arm is not at rest yet; nothing more is sent
+    _stopping: float = 0.0  # [s] of scaled time since the stop
+    _stamp: float | None = None
+    within = (0.0, math.inf)  # the times of the trajectory [s] between which the arm is
 
     @property
     def stop_reason(self) -> str:
@@ -222,7 +207,7 @@ class Stream:
             return segment, ''
         if reason := self._not_stopping(max(passed, 0.0), status.speed_scaling):
             return segment, reason
-        return segment, self._stall.tick(status.stamp, status.q, self.loop.q_planned) or ''
+        return segment, self.stall.tick(status.stamp, status.q, self.loop.q_planned) or ''
 
     def _not_stopping(self, passed: float, scaling: float) -> str:
         """Return the fault of a loop that has stopped while something else moves the arm."""

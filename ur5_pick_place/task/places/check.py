@@ -2,6 +2,7 @@
 """Check each place of a cycle separately, before any motion is planned."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -39,17 +40,13 @@ def visits(steps: Sequence[Step], placed_parts: Sequence[tuple[Box, ...]] = ()) 
     return sorted(dict.fromkeys(found), key=lambda visit: (is_above(visit[0]), visit[1]))
 
 
+@dataclass(frozen=True)
 class CyclePlaces:
-    """
-    Checks places without planning a motion.
+    """Checks places without planning a motion."""
 
-    `planner`: with an empty gripper; a check uses its scene at that time.
-    """
-
-    def __init__(
-        self, planner: MotionPlanner, settings: TaskSettings, steps: Sequence[Step]
-    ) -> None:
-        self._planner, self._settings, self._steps = planner, settings, steps
+    planner: MotionPlanner  # with an empty gripper; a check uses its scene at that time
+    settings: TaskSettings
+    steps: Sequence[Step]
 
     def common_branches(
         self,
@@ -68,7 +65,7 @@ class CyclePlaces:
         Raises `PlanningError`: names the first impossible place and the reason, or the branches of
         each place if none is common to all.
         """
-        planner = self._planner
+        planner = self.planner
         self._check_start(q_now)
         possible: dict[str, tuple[str, ...]] = {}
         known: set[tuple[object, ...]] = set()
@@ -80,7 +77,7 @@ class CyclePlaces:
             for i, poses in enumerate(cycle_poses):
                 checkpoint()
                 cycle = f'cycle {i + 1} of {len(cycle_poses)}, ' if len(cycle_poses) > 1 else ''
-                for place, is_carrying, others in visits(self._steps, parts[i]):
+                for place, is_carrying, others in visits(self.steps, parts[i]):
                     pose = poses[taught_place(place)]
                     if (key := (place, pose.pose, is_carrying, others)) in known:
                         continue
@@ -104,7 +101,7 @@ class CyclePlaces:
         return common
 
     def _check_start(self, q_now: Array) -> None:
-        planner = self._planner
+        planner = self.planner
         if planner.scene.world.refusal:
             raise PlanningError(planner.scene.world.refusal)
         if reason := check_joints_at_rest(planner.limits, planner.collision, q_now):
@@ -121,9 +118,9 @@ class CyclePlaces:
         Raises `PlanningError`: the place is impossible even without the objects of clients; gives
         the reason.
         """
-        own = [visit for visit in visits(self._steps) if taught_place(visit[0]) == name]
+        own = [visit for visit in visits(self.steps) if taught_place(visit[0]) == name]
         present, empty = (
-            self._planners(planner) for planner in (self._planner, self._planner.without_objects())
+            self._planners(planner) for planner in (self.planner, self.planner.without_objects())
         )
         warnings: list[str] = []
         for place, is_carrying, _ in own or [(name, False, ())]:
@@ -137,7 +134,7 @@ class CyclePlaces:
 
     def _planners(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
         """Return planners for the arm with an empty gripper, and with the part in it."""
-        load = self._settings.part_load(planner.scene.tool)
+        load = self.settings.part_load(planner.scene.tool)
         return planner, planner.carrying(load)
 
     def _check(
@@ -147,5 +144,5 @@ class CyclePlaces:
             q = np.array(pose.joints)
             reason = check_joints_at_rest(planner.limits, planner.collision, q)
             return PlaceReport(BRANCHES, reason)
-        T = T_base_tool(place, {taught_place(place): pose}, planner, self._settings)
+        T = T_base_tool(place, {taught_place(place): pose}, planner, self.settings)
         return check_pose(planner.limits, planner.collision, T, q6)
