@@ -14,7 +14,7 @@ from measure import Row, compare
 from ur5_pick_place.kinematics import HOME, forward, inverse, jacobian, load_model
 from ur5_pick_place.kinematics.transforms import (
     Array,
-    exp_se3,
+    exp_so3,
     inverse_transform,
     log_se3,
     make_transform,
@@ -87,7 +87,8 @@ def _calibrated(rng: np.random.Generator) -> list[Row]:
     """Time an arm each of whose joints is off by 0.5 mm and 1 mrad; median over poses."""
     straight = make_transform(np.eye(3), UR5.d[:, None] * [0.0, 0.0, 1.0])
     off = rng.normal(0.0, [5e-4] * 3 + [1e-3] * 3, (6, 6))
-    arm = replace(UR5, mounts=straight @ exp_se3(off), calibration='random')
+    mounts = straight @ make_transform(exp_so3(off[:, 3:]), off[:, :3])
+    arm = replace(UR5, mounts=mounts, calibration='random')
     joints = rng.uniform(-np.pi, np.pi, (SINGLES, 6))
     found = [
         compare(

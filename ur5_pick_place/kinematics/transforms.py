@@ -25,7 +25,6 @@ T_BASE_BASE_LINK: Array = np.diag([-1.0, -1.0, 1.0, 1.0])
 T_BASE_LINK_BASE = T_BASE_BASE_LINK  # half a turn is its own inverse
 
 _FLOAT64 = np.dtype(np.float64)
-_SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
 
 def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
@@ -139,31 +138,10 @@ def skew(w: ArrayLike) -> Array:
 def exp_so3(rotvec: ArrayLike) -> Array:
     """Return rotations (..., 3, 3) of rotation vectors (..., 3) [rad]."""
     w = np.asarray(rotvec, dtype=np.float64)
-    W = skew(w)
-    A, B, _ = _exp_factors(w)
-    return np.eye(3) + A * W + B * (W @ W)
-
-
-def exp_se3(twist: ArrayLike) -> Array:
-    """Return the poses (..., 4, 4) of twists (..., 6), linear part first [m, rad]."""
-    xi = np.asarray(twist, dtype=np.float64)
-    v, w = xi[..., :3], xi[..., 3:]
-    W = skew(w)
-    A, B, C = _exp_factors(w)
-    WW = W @ W
-    V = np.eye(3) + B * W + C * WW
-    return make_transform(np.eye(3) + A * W + B * WW, (V @ v[..., None])[..., 0])
-
-
-def _exp_factors(w: Array) -> tuple[Array, Array, Array]:
-    """Return sin t / t, (1 - cos t) / t^2, (t - sin t) / t^3 of t = |w|, shaped (..., 1, 1)."""
-    t = np.linalg.norm(w, axis=-1)[..., None, None]
-    small = t < _SMALL_ANGLE
-    s = np.where(small, 1.0, t)
-    A = np.sinc(t / np.pi)
-    B = 0.5 * np.sinc(t / (2.0 * np.pi)) ** 2
-    C = np.where(small, 1.0 / 6.0 - t * t / 120.0, (s - np.sin(s)) / s**3)
-    return A, B, C
+    W, t = skew(w), np.linalg.norm(w, axis=-1)[..., None, None]
+    A, B = np.sinc(t / np.pi), 0.5 * np.sinc(t / (2.0 * np.pi)) ** 2
+    R: Array = np.eye(3) + A * W + B * (W @ W)
+    return R
 
 
 def log_so3(R: ArrayLike) -> Array:

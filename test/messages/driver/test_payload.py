@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from lab.in_process import InProcessCell
 from rclpy.serialization import serialize_message
+from twists import exp_se3
 from ur_msgs.msg import Digital, IOStates
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.nodes.driver import robot_io
 from ur5_pick_place.nodes.ros.distro import payload_of, payload_request, takes_inertia
 from ur5_pick_place.outcome import DONE

@@ -31,6 +31,7 @@ from moveit_requests import (
     put,
 )
 from rclpy.serialization import serialize_message
+from twists import exp_se3
 
 from ur5_pick_place.errors import CollisionCheckUnavailable, InCollision
 from ur5_pick_place.kinematics import (
@@ -41,7 +42,6 @@ from ur5_pick_place.kinematics import (
     forward,
     inverse,
 )
-from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
 from ur5_pick_place.nodes.ik_service.requests import IkRequests
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix

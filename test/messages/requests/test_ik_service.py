@@ -18,11 +18,11 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from tf2_ros import StaticTransformBroadcaster
+from twists import exp_se3
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.demo.processes import NodeProcesses
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
-from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, scene_message

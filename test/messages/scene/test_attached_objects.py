@@ -9,9 +9,9 @@ from cycle_poses import SCENE
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 from rclpy.serialization import serialize_message
 from scene_clients import ADD, APPEND, MOVE, REMOVE, Arm, thing
+from twists import exp_se3
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.nodes.scene.carried_part import CarriedPart, read_carried
 from ur5_pick_place.planning.scene.inertias import Load
 

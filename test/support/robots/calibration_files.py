@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import yaml
+from twists import exp_se3
 
 from ur5_pick_place.kinematics import Model, load_model
-from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
+from ur5_pick_place.kinematics.transforms import make_transform
 
 # What the driver ships for the UR5: x, y, z [m], roll, pitch, yaw [rad] of each joint.
 SHIPPED = {

@@ -17,6 +17,7 @@ from closed_loop_cell import (
     plan,
 )
 from scipy.interpolate import CubicHermiteSpline
+from twists import exp_se3
 
 from ur5_pick_place.control.loops import rollout
 from ur5_pick_place.control.loops.laws import DAMPED_BELOW, Gradient, ResolvedRate
@@ -26,7 +27,7 @@ from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out, roll_ou
 from ur5_pick_place.errors import GateRefusal, IncompletePath
 from ur5_pick_place.kinematics import HOME, forward, jacobian
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.kinematics.transforms import body_error, exp_se3, inverse_transform, log_se3
+from ur5_pick_place.kinematics.transforms import body_error, inverse_transform, log_se3
 from ur5_pick_place.planning.limits import MotionSettings, Scaling, motion_limits
 
 # -- the laws --------------------------------------------------------------------------------

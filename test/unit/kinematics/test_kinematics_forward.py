@@ -15,6 +15,7 @@ import pytest
 from calibration_files import calibrated_arm
 from closeness import assert_transforms_close
 from independent_arm import URDF_POSES
+from twists import exp_se3
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
@@ -28,7 +29,6 @@ from ur5_pick_place.kinematics import (
     load_model,
 )
 from ur5_pick_place.kinematics.transforms import (
-    exp_se3,
     inverse_transform,
     log_se3,
     make_transform,

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
+from twists import exp_se3
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import forward, inverse, load_model
 from ur5_pick_place.kinematics.transforms import (
     check_transform,
-    exp_se3,
     exp_so3,
     inverse_transform,
     log_se3,

@@ -17,10 +17,11 @@ import yaml
 from calibration_files import calibrated_arm
 from closeness import assert_transforms_close
 from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
+from twists import exp_se3
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, load_model
-from ur5_pick_place.kinematics.transforms import exp_se3, make_transform, tool_down
+from ur5_pick_place.kinematics.transforms import make_transform, tool_down
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.poses import changes, converted, is_same, numbers_from_matrix
 

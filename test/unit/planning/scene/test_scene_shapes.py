@@ -19,10 +19,11 @@ import pytest
 from independent_arm import frames
 from lab.workers import Workers, cores, run_cases
 from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, of_hull
+from twists import exp_se3
 
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics.arm_shapes import arm_bodies
-from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
+from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.planning.collision.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
