@@ -101,9 +101,8 @@ class ClosedLoop(StreamedLoop):
     def _extend(self, reference: Reference, q: Array) -> None:
         if reference.time >= self._desired_until:
             followed = reference.motion_at(reference.time - self._lag.seconds)[0]
-            self._desired_velocity = self._follower.desired_velocity(
-                reference.tail.q + q - followed
-            )
+            ahead = reference.tail[0] + q - followed
+            self._desired_velocity = self._follower.desired_velocity(ahead)
             self._desired_until = reference.time + self._settings.loop_hold
         # A part pressed on the table keeps the arm a little off: correcting that would never end.
         is_settled = self._settling.is_stalled(reference.time, self._follower.remaining)

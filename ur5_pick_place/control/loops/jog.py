@@ -15,7 +15,12 @@ import numpy as np
 
 from ur5_pick_place.control.loops.jog_velocity import Command, JogVelocity
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
-from ur5_pick_place.control.loops.reference import Reference, gentle_limits, trajectory_of
+from ur5_pick_place.control.loops.reference import (
+    Reference,
+    gentle_limits,
+    is_still,
+    trajectory_of,
+)
 from ur5_pick_place.control.loops.stream import StreamedLoop
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics.model import CYCLE
@@ -99,15 +104,15 @@ class Jog(StreamedLoop):
 
     def _extend(self, reference: Reference, q: Array) -> None:
         tail = reference.tail
-        ahead = tail.q + _LATENESS * tail.qd
-        wanted, reason = self._law.velocity(ahead, self._command)
+        q_last, qd_last, _ = tail
+        wanted, reason = self._law.velocity(q_last + _LATENESS * qd_last, self._command)
         if not self._held:
-            self._room, self.slowed_by = self._law.room(tail.q, wanted, self._command)
+            self._room, self.slowed_by = self._law.room(q_last, wanted, self._command)
             self._held = _HOLD
         self._held -= 1
         self.slowed_by = reason or self.slowed_by
         velocity = self._share * self._room * wanted
-        if tail.is_still and not velocity.any():
+        if is_still(tail) and not velocity.any():
             return
         state, ramp = reference.propose(velocity)
         states = [tail, state, ramp.end]

@@ -66,38 +66,18 @@ def limits_used(report: GateReport, limits: Limits) -> Limits:
     )
 
 
-class State:
-    """
-    Joint positions, velocities and accelerations.
+State = Array
+"""Joint positions, velocities and accelerations: rows q, qd and qdd of (3, 6) [rad, s]."""
 
-    - `q`, `qd`, `qdd` (6,) [rad, s]
-    - `motion` (3, 6): all three, which share its memory
-    """
 
-    __slots__ = ('motion', 'q', 'qd', 'qdd')
-    motion: Array
-    q: Array
-    qd: Array
-    qdd: Array
+def at_rest(q: Array) -> State:
+    """Return the state of an arm at rest at joints (6,) [rad]."""
+    return np.array([q, np.zeros(6), np.zeros(6)])
 
-    def __init__(self, q: Array, qd: Array, qdd: Array) -> None:
-        self._hold(np.array([q, qd, qdd], dtype=float))
 
-    @classmethod
-    def of(cls, motion: Array) -> 'State':
-        """Return the state of `motion`, shape (3, 6)."""
-        state = cls.__new__(cls)
-        state._hold(motion)
-        return state
-
-    def _hold(self, motion: Array) -> None:
-        self.motion = motion
-        self.q, self.qd, self.qdd = motion
-
-    @property
-    def is_still(self) -> bool:
-        """Whether velocity and acceleration are zero."""
-        return bool(max(map(abs, self.qd.tolist() + self.qdd.tolist())) < _STILL)
+def is_still(state: State) -> bool:
+    """Return whether velocity and acceleration are zero."""
+    return bool(max(map(abs, state[1:].ravel().tolist())) < _STILL)
 
 
 class Change:
@@ -107,7 +87,7 @@ class Change:
 
     def __init__(self, start: State, velocity: Array, cycles: int) -> None:
         self.velocity, self.cycles = velocity, cycles
-        self._basis: Array = np.array([start.q, start.qd, start.qdd, velocity])
+        self._basis: Array = np.array([*start, velocity])
 
     @property
     def end(self) -> State:
@@ -116,10 +96,10 @@ class Change:
 
     def at(self, cycle: int) -> State:
         """Return the state some cycles after the start; from the end on the velocity is kept."""
-        motion = _weights(self.cycles)[min(cycle, self.cycles)] @ self._basis
+        state: State = _weights(self.cycles)[min(cycle, self.cycles)] @ self._basis
         if cycle > self.cycles:
-            motion[0] += (cycle - self.cycles) * CYCLE * self.velocity
-        return State.of(motion)
+            state[0] += (cycle - self.cycles) * CYCLE * self.velocity
+        return state
 
     @property
     def path(self) -> Array:
@@ -156,9 +136,7 @@ def _weights(cycles: int) -> Array:
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
     """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
     target = np.array(velocity, dtype=float)
-    cycles = fewest_cycles(
-        start.motion, target, limits.qdd, limits.qddd, CYCLE, _MOST_CYCLES
-    )
+    cycles = fewest_cycles(start, target, limits.qdd, limits.qddd, CYCLE, _MOST_CYCLES)
     return Change(start, target, cycles)
 
 
@@ -177,10 +155,11 @@ class Reference:
     def __init__(self, q: Array, limits: Limits) -> None:
         self._ramp_limits, self.limits = limits, gentle_limits(limits)
         self._first = 0  # cycle of the first state that is kept
-        self._states = [State(q, np.zeros(6), np.zeros(6))]
+        self._states = [at_rest(q)]
         self._ramp = self._stop(self._states[0])
         self._advances = deque([1], maxlen=_RECENT)  # cycles of each
-        self.time, self.q = 0.0, self._states[0].q
+        self.time = 0.0
+        self.q: Array = self._states[0][0]
 
     def advance(self, seconds: float, committed: int) -> None:
         """Advance the time and commit `committed` cycles from now, of the ramp if need be."""
@@ -221,13 +200,13 @@ class Reference:
     def is_still(self) -> bool:
         """Whether all committed states from now on are at rest."""
         now = int(self.time / CYCLE + 1e-6)
-        return all(state.is_still for state in self._states[max(0, now - self._first) :])
+        return all(map(is_still, self._states[max(0, now - self._first) :]))
 
-    def motion_at(self, time: float) -> Array:
-        """Return q, qd and qdd (3, 6) at a scaled time [s] within the kept history."""
+    def motion_at(self, time: float) -> State:
+        """Return the state at a scaled time [s] within the kept history."""
         x = min(max(time / CYCLE - self._first, 0.0), len(self._states) - 1.0)
         i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
-        a, b = self._states[i].motion, self._states[min(i + 1, len(self._states) - 1)].motion
+        a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
         return np.asarray(a + (x - i) * (b - a))
 
     def propose(self, velocity: Array) -> tuple[State, Change]:
@@ -249,7 +228,7 @@ class Reference:
         now = int(self.time / CYCLE + 1e-6)
         states = self._states[max(0, now - self._first) :]
         cycles = list(range(len(states)))
-        if not states[-1].is_still:
+        if not is_still(states[-1]):
             states = [*states, self._ramp.end]
             cycles.append(cycles[-1] + self._ramp.cycles)
         return trajectory_of(states, cycles), self.time - now * CYCLE
@@ -260,6 +239,6 @@ class Reference:
 
 def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
     """Return the trajectory through states at given cycles, the first 0, ending at rest."""
-    q, qd, qdd = np.array([state.motion for state in states]).swapaxes(0, 1)
+    q, qd, qdd = np.array(states).swapaxes(0, 1)
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)

@@ -8,8 +8,9 @@ from ur5_pick_place.control.loops.line_follower import LineFollower
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.loops.reference import (
-    State,
+    at_rest,
     gentle_limits,
+    is_still,
     limits_used,
     shortest_change,
     trajectory_of,
@@ -51,9 +52,9 @@ def roll_out(
     follower = LineFollower(planner, method, limits, q_start, T_goal, settings)
     if reason := follower.why_unreachable(q_start):
         raise IncompletePath(f'{method} refused: {reason}', 0.0)
-    states = [State(q_start, np.zeros(6), np.zeros(6))]
+    states = [at_rest(q_start)]
     until, desired_velocity = 0.0, np.zeros(6)
-    while not (states[-1].is_still and follower.is_at_goal(states[-1].q)):
+    while not (is_still(states[-1]) and follower.is_at_goal(states[-1][0])):
         checkpoint()
         time = CYCLE * len(states)
         reason = ''
@@ -63,11 +64,11 @@ def roll_out(
                 'use a higher speed, split the motion or use another method'
             )
         elif follower.is_off_line or progress.is_stalled(time, follower.remaining):
-            reason = stall_reason(planner.model, states[-1].q)
+            reason = stall_reason(planner.model, states[-1][0])
         if reason:
             raise follower.incomplete(reason)
         if time >= until:
-            desired_velocity = follower.desired_velocity(states[-1].q)
+            desired_velocity = follower.desired_velocity(states[-1][0])
             until = time + settings.loop_hold
         states.append(shortest_change(states[-1], desired_velocity, limits).at(1))
     rollout = trajectory_of(states, range(len(states)))
