@@ -147,7 +147,7 @@ class Scene:
         for label, thing, poses in _clients(self.world):
             for T, placed in zip(poses, thing.shapes, strict=True):
                 kind = type(placed.shape).__name__
-                add(f'{label} {thing.id!r} {kind}', T, *placed.shape.numbers())
+                add(f'{label} {thing.id!r} {kind}', T, *vars(placed.shape).values())
         for name, held in sorted(self.world.attached.items()):
             add(f'weight {name!r} {sorted(held.may_touch)}', held.mass)
         return digest.hexdigest()[:16]

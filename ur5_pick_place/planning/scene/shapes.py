@@ -8,7 +8,7 @@ The axis of a cylinder or cone is z, with the origin at half height; a cone's ti
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
@@ -31,10 +31,6 @@ class Shape:
         """A point (3,) [m] that lies in its convex hull: its origin, unless it is a mesh."""
         return np.zeros(3)
 
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        """Return the numbers that distinguish it from others of its class."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True, eq=False)
 class Cuboid(Shape):
@@ -50,9 +46,6 @@ class Cuboid(Shape):
             _length(f'edge of the box along {axis}', edge)
         _keep(self, size=size, half=size / 2, radius=float(np.linalg.norm(size / 2)))
 
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        return (self.size,)
-
 
 @dataclass(frozen=True, eq=False)
 class Sphere(Shape):
@@ -61,9 +54,6 @@ class Sphere(Shape):
     def __post_init__(self) -> None:
         r = _length('radius of the sphere', self.radius)
         _keep(self, half=np.full(3, r), radius=r)
-
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        return (self.radius,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +66,6 @@ class _Round(Shape):
         r = _length(f'radius of the {kind}', self.r)
         h = _length(f'height of the {kind}', self.height)
         _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
-
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        return self.r, self.height
 
 
 class Cylinder(_Round):
@@ -129,9 +116,6 @@ class Mesh(Shape):
         """The mean of its vertices, (3,) [m]; lies in its convex hull."""
         return np.asarray(self.vertices.mean(axis=0))
 
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        return self.vertices, self.triangles
-
 
 @dataclass(frozen=True, eq=False)
 class Plane(Shape):
@@ -164,9 +148,6 @@ class Plane(Shape):
             half=np.full(3, np.inf),
             radius=np.inf,
         )
-
-    def numbers(self) -> tuple[ArrayLike, ...]:
-        return self.normal, self.offset
 
 
 def _length(what: str, value: float) -> float:
