@@ -18,7 +18,7 @@ _LOST = Outcome.failed(LOST)
 
 @dataclass(eq=False)
 class PendingMotion:
-    """Awaits one reply, which may be lost: a server can fail to match a client that has matched it."""
+    """Awaits one reply, which may be lost: a server can miss a client that has matched it."""
 
     q_goal: Array  # (6,) where the motion ends [rad]
     on_reply: OnOutcome  # called once, with how the motion ended
