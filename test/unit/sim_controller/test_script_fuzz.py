@@ -114,6 +114,30 @@ def test_hostile_programs_cost_neither_time_nor_memory(case):
     assert all(abs(q).max() < 1e9 for q, _ in robot.targets)
 
 
+POSE = 'p[0.1, -0.4, 0.3, 2.2, 2.2, 0.1]'
+
+
+@pytest.mark.parametrize(
+    'costly, most',
+    [
+        ('x', 400),
+        (f'pose_trans({POSE}, {POSE})', 10),
+        (f'get_inverse_kin({POSE})', 10),
+        ('get_actual_tcp_pose()', 30),
+        ('get_jacobian()', 30),
+    ],
+)
+def test_a_costly_built_in_takes_more_of_the_computing_of_a_cycle(costly, most):
+    robot = ScriptRobot()
+    text = f'x = 1\ni = 0\nwhile True:\n y = {costly}\n i = i + 1\n'
+    program = Program(f'def f():\n{text}write_output_integer_register(0, i)\nend\nend\n', robot)
+    for _ in range(5):
+        before = robot.output_ints[0]
+        robot.cycle(program)
+        assert 0 < robot.output_ints[0] - before <= most
+    program.kill()
+
+
 def test_huge_texts_are_refused_at_once_or_compiled():
     with pytest.raises(ScriptError):
         Program('def f():\n' + '  x = 1\n' * 2_000_000 + 'end\n', ScriptRobot())

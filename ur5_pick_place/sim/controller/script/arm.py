@@ -12,6 +12,7 @@ from ur5_pick_place.sim.controller.script.paths import Move
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Thread
 from ur5_pick_place.sim.controller.script.values import (
+    WORK,
     BuiltIns,
     ScriptFault,
     integer,
@@ -22,6 +23,7 @@ from ur5_pick_place.sim.controller.script.values import (
 )
 
 _STEADY = 0.01  # [rad/s]
+_JACOBIAN_WORK = 15  # loops that it takes as long as
 IDLE_BRAKE = 10.0
 """[rad/s2] with which an arm stops that a thread has left in motion."""
 
@@ -145,6 +147,7 @@ def _servo_step(lookahead: float, gain: float, dt: float) -> tuple[float, float,
 
 def tcp_jacobian(robot: Robot, q: Array) -> Array:
     """Return the Jacobian (6, 6) of the TCP, linear part first, in the base's axes."""
+    WORK[0] += _JACOBIAN_WORK
     J = robot.jacobian(q).copy()
     J[:3] -= skew(robot.forward(q)[:3, :3] @ robot.tcp[:3, 3]) @ J[3:]
     return J

@@ -7,9 +7,7 @@ import random
 import numpy as np
 
 from ur5_pick_place.kinematics.transforms import (
-    exp_so3,
     inverse_transform,
-    log_so3,
     make_transform,
     matrix_from_rpy,
     rpy_from_matrix,
@@ -27,6 +25,8 @@ from ur5_pick_place.sim.controller.script.values import (
     make_struct,
     number,
     pose,
+    rotation,
+    rotation_vector,
     text,
     to_str,
     transform,
@@ -103,9 +103,9 @@ def _distance(p_from: Value, p_to: Value) -> float:
 
 def _interpolate(p_from: Value, p_to: Value, alpha: Value) -> Pose:
     a, b, part = transform(p_from), transform(p_to), number(alpha)
-    turn = log_so3(a[:3, :3].T @ b[:3, :3])
+    turn = rotation_vector(a[:3, :3].T @ b[:3, :3])
     between = a[:3, 3] + part * (b[:3, 3] - a[:3, 3])
-    return pose(make_transform(a[:3, :3] @ exp_so3(part * turn), between))
+    return pose(make_transform(a[:3, :3] @ rotation(part * turn), between))
 
 
 MATHS: BuiltIns = {
@@ -147,6 +147,6 @@ MATHS: BuiltIns = {
     'pose_dist': lambda p_from, p_to: math.hypot(*_pose_sub(p_to, p_from)),
     'point_dist': _distance,
     'interpolate_pose': _interpolate,
-    'rotvec2rpy': lambda v: list_of(rpy_from_matrix(exp_so3(vector(v, 3)))),
-    'rpy2rotvec': lambda v: list_of(log_so3(matrix_from_rpy(vector(v, 3)))),
+    'rotvec2rpy': lambda v: list_of(rpy_from_matrix(rotation(vector(v, 3)))),
+    'rpy2rotvec': lambda v: list_of(rotation_vector(matrix_from_rpy(vector(v, 3)))),
 }

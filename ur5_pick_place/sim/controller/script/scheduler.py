@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.values import LIST_WORK, ScriptFault, Value, integer
+from ur5_pick_place.sim.controller.script.values import WORK, ScriptFault, Value, integer
 
 Steps = Generator[None, None, Value]
 Wait = Generator[None, None, None]
@@ -129,8 +129,8 @@ class Scheduler:
         return self._computing <= 0
 
     def _spend(self) -> bool:
-        self._computing -= 1 + LIST_WORK[0]
-        LIST_WORK[0] = 0
+        self._computing -= 1 + WORK[0]
+        WORK[0] = 0
         return self._computing <= 0
 
     def _run(self, code: Steps) -> int:

@@ -19,8 +19,9 @@ from ur5_pick_place.kinematics.transforms import Array, exp_so3, log_so3, make_t
 LONGEST_LIST = 1000
 LONGEST_TEXT = 1023
 _LARGEST_INT = 2**31
-LIST_WORK = [0]
-"""Computing with lists since it was last set to 0, worth so many loops; see `Scheduler`."""
+WORK = [0]
+"""Computing with lists and poses since it was last 0, worth so many loops; see `Scheduler`."""
+_ROTATION_WORK, _VECTOR_WORK = 25, 15
 
 Value: TypeAlias = Any
 """A number, a boolean, a string, `List`, `Pose`, `Struct`; None of a call that returns nothing."""
@@ -122,7 +123,7 @@ def put(target: Value, index: Value, value: Value) -> Value:
         value = number(value)
     items = list(target)
     items[i] = value
-    LIST_WORK[0] += len(items) >> 5
+    WORK[0] += len(items) >> 5
     return type(target)(items) if isinstance(target, Pose) else make_list(*items)
 
 
@@ -160,13 +161,23 @@ def vector(value: Value, size: int = 6) -> Array:
     return np.array([number(item) for item in value])
 
 
+def rotation(vector: Array) -> Array:
+    WORK[0] += _ROTATION_WORK
+    return exp_so3(vector)
+
+
+def rotation_vector(R: Array) -> Array:
+    WORK[0] += _VECTOR_WORK
+    return log_so3(R)
+
+
 def transform(value: Value) -> Array:
     x = vector(value)
-    return make_transform(exp_so3(x[3:]), x[:3])
+    return make_transform(rotation(x[3:]), x[:3])
 
 
 def pose(T: Array) -> Pose:
-    return Pose([*T[:3, 3].tolist(), *log_so3(T[:3, :3]).tolist()])
+    return Pose([*T[:3, 3].tolist(), *rotation_vector(T[:3, :3]).tolist()])
 
 
 def list_of(values: ArrayLike) -> List:
@@ -251,5 +262,5 @@ def _calculate(function: Callable[[Value, Value], Value], a: Value, b: Value) ->
             for x, y in pairs
         ]
     )
-    LIST_WORK[0] += len(result) >> 2
+    WORK[0] += 1 + (len(result) >> 2)
     return result
