@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -285,6 +285,38 @@ def _sections(content: Any, key: str = '') -> Iterator[tuple[str, dict[str, Any]
             yield key, value
         else:
             yield from _sections(value, f'{key}/{str(name).strip("/")}')
+
+
+# What ROS looks for first if a parameter has values of several types; then lists, in this order.
+_TYPES = (bool, int, float, str)
+
+
+def check_types(sources: Iterable[tuple[str, Any]]) -> None:
+    """
+    Refuse a parameter that ROS would ignore for an earlier one of another type.
+
+    ROS keeps a value of each type, and uses the first in the order of `_TYPES`, not the last one.
+
+    `sources`: name and content of each file, in the order in which ROS reads them.
+    """
+    used: dict[tuple[str, str], tuple[int, str]] = {}
+    for source, content in sources:
+        for key, parameters in _sections(content):
+            for name, value in parameters.items():
+                rank, text = _rank(value), f'{quoted(value)} of {source}'
+                before, winner = used.get((key, name), (rank, text))
+                if before < rank:
+                    raise InvalidInput(
+                        f'{source}: {name} = {quoted(value)}: ROS would ignore it for {winner}, '
+                        'which is of another type: write it as one of that type'
+                    )
+                used[key, name] = rank, text
+
+
+def _rank(value: Any) -> int:
+    if isinstance(value, list):
+        return len(_TYPES) + (_rank(value[0]) if value else len(_TYPES))
+    return _TYPES.index(type(value)) if type(value) in _TYPES else len(_TYPES) - 1
 
 
 def _names_matching(key: str) -> str:

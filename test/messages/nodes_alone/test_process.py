@@ -235,6 +235,20 @@ def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, te
     assert line.startswith('refused to start: ') and message in line
 
 
+@pytest.mark.parametrize(
+    ('earlier', 'later'),
+    [('0.25', "'0.2'"), ('0.25', '0,2'), ('1', '0.2'), ('true', '1'), ('[0.1]', '[]')],
+)
+def test_a_parameter_that_ros_would_ignore_for_an_earlier_one_is_refused(
+    refusal, tmp_path, earlier, later
+):
+    file = tmp_path / 'own.yaml'
+    file.write_text(f'/**: {{ros__parameters: {{a: {earlier}}}}}')
+    line = refusal('--params-file', str(file), '-p', f'a:={later}')
+    assert line.startswith('refused to start: -p: a = ')
+    assert f'for {earlier} of {file}' in line.replace('True', 'true')
+
+
 def test_a_parameter_file_that_is_a_pipe_or_not_there_keeps_no_node_waiting(refusal, tmp_path):
     os.mkfifo(tmp_path / 'own.yaml')
     assert 'own.yaml is a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))

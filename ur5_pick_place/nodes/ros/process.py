@@ -21,7 +21,13 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 
-from ur5_pick_place.config_files import read_bytes, read_parameters, user_path
+from ur5_pick_place.config_files import (
+    check_types,
+    parse_yaml,
+    read_bytes,
+    read_yaml,
+    user_path,
+)
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.ros.distro import count_servers, resolved_name
 from ur5_pick_place.nodes.ros.environment import prepare_environment
@@ -152,23 +158,31 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
 
     `signals`: those that rclpy shuts down on, if not all.
 
-    Raises `InvalidInput`: the ROS arguments, or a parameter file that they name, cannot be read;
-    or a file gives a parameter twice, of which rcl would use the last; or as `init_ros`.
+    Raises `InvalidInput`: the ROS arguments, or a parameter file that they name, cannot be read; a
+    file gives a parameter twice, or one that `check_types` refuses; or as `init_ros`.
     """
     for i, option in enumerate(sys.argv[:-1]):
         if option == '--params-file':
             sys.argv[i + 1] = str(user_path(sys.argv[i + 1]))
-    pairs = itertools.pairwise(sys.argv)
-    files = [Path(file) for option, file in pairs if option == '--params-file']
-    files = [file for file in files if os.path.exists(file)]
+    pairs = list(itertools.pairwise(sys.argv))
+    files = [file for option, file in pairs if option == '--params-file' and os.path.exists(file)]
     try:
         for file in files:
             read_bytes(file)  # refuses a pipe, which rcl would block on
     except OSError as error:
         raise InvalidInput(f'--params-file: {error}') from error
     init_ros(signal_handler_options=signals)
-    for file in files:
-        read_parameters(file)
+    check_types(itertools.chain.from_iterable(itertools.starmap(_given, pairs)))
+
+
+def _given(option: str, value: str) -> Iterator[tuple[str, Any]]:
+    """Yield name and content of what an argument gives in parameters, if it gives any."""
+    if option == '--params-file':
+        yield value, read_yaml(value, 'parameter file')
+    elif option in ('-p', '--param'):
+        name, _, text = value.partition(':=')
+        node, _, name = name.rpartition(':')
+        yield option, {node or '/**': {'ros__parameters': {name: parse_yaml(text.encode())}}}
 
 
 def init_ros(**options: Any) -> None:
