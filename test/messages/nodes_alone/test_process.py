@@ -249,6 +249,11 @@ def test_a_parameter_that_ros_would_ignore_for_an_earlier_one_is_refused(
     assert f'for {earlier} of {file}' in line.replace('True', 'true')
 
 
+def test_words_that_ros_would_ignore_are_refused(refusal):
+    line = refusal('--', 'foo', '-p', 'a:=1')
+    assert line == 'refused to start: foo -p a:=1: give what is meant for ROS after --ros-args'
+
+
 def test_a_parameter_file_that_is_a_pipe_or_not_there_keeps_no_node_waiting(refusal, tmp_path):
     os.mkfifo(tmp_path / 'own.yaml')
     assert 'own.yaml is a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))

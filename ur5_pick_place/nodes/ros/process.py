@@ -11,10 +11,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
 import rclpy
+import rclpy.utilities
 from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
@@ -158,7 +158,7 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
 
     `signals`: those that rclpy shuts down on, if not all.
 
-    Raises `InvalidInput`: the ROS arguments, or a parameter file that they name, cannot be read; a
+    Raises `InvalidInput`: the arguments, or a parameter file that they name, cannot be read; a
     file gives a parameter twice, or one that `check_types` refuses; or as `init_ros`.
     """
     for i, option in enumerate(sys.argv[:-1]):
@@ -172,6 +172,8 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
     except OSError as error:
         raise InvalidInput(f'--params-file: {error}') from error
     init_ros(signal_handler_options=signals)
+    if words := rclpy.utilities.remove_ros_args()[1:]:
+        raise InvalidInput(f'{" ".join(words)}: give what is meant for ROS after --ros-args')
     check_types(itertools.chain.from_iterable(itertools.starmap(_given, pairs)))
 
 
