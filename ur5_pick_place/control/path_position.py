@@ -22,9 +22,13 @@ def first_pass(
     within: tuple[float, float],
     equally_near: float = _EQUALLY_NEAR,
 ) -> float:
-    """Return when the path first passes joints `q` (6,), between the times `within` [s]."""
+    """
+    Return when the path first passes joints `q` (6,), between the times `within` [s].
+
+    Those are times of samples near the arm, which may be just before the first of them.
+    """
     times = trajectory.dense_times(_STEP)
-    first = min(int(np.searchsorted(times, within[0])), len(times) - 1)
+    first = min(int(np.searchsorted(times, within[0] - 2.0 * _STEP)), len(times) - 1)
     times = times[first : max(int(np.searchsorted(times, within[1], side='right')), first + 1)]
     away = np.linalg.norm(trajectory.sample(times)[0] - q, axis=1)
     before, after = np.append(np.inf, away[:-1]), np.append(away[1:], np.inf)

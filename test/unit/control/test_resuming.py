@@ -78,3 +78,20 @@ def test_without_a_time_the_earliest_of_equal_passes_counts(down_up_aside):
     assert lowest(rest, np.linspace(0.0, rest.duration, 1000)).min() < height[turn] + 1e-3
     late = resume_on_path(motion, q, limits, (times[after] - 0.05, times[after] + 1.0))
     assert lowest(late, np.linspace(0.0, late.duration, 1000)).min() > height[turn] + 0.03
+
+
+def test_a_fast_motion_is_resumed_from_where_the_arm_stands(rng):
+    """What begins beside the arm is a step: 7 mrad of it were 15 rad/s²."""
+    planner = make_planner(FAST)
+    planned = planner.ptp(np.zeros(6) - 0.5, np.array([-0.5, -0.6, -0.3, -0.5, -0.4, 1.5]))
+    motion = planned.trajectory
+    for t in rng.uniform(0.1, 0.9, 40) * motion.duration:
+        stop = brake(motion, t, planner.limits)
+        tracker = StageTracker(PlannedStage((), PlannedMotion(motion, planned.report)))
+        for now in np.arange(0.0, t, CYCLE):
+            tracker.within(motion.sample(now)[0])
+        for now in np.arange(0.0, stop.duration, CYCLE):
+            tracker.within(stop.sample(now)[0])
+        q = stop.q[-1]
+        rest = resume_on_path(motion, q, planner.limits, tracker.within(q))
+        np.testing.assert_allclose(rest.q[0], q, atol=1e-4)
