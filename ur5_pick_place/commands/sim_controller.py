@@ -110,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
         '--programs',
         type=Path,
         metavar='FOLDER',
-        help="scripts for the dashboard: 'load x.urp' finds FOLDER/x.script",
+        help="programs for the dashboard: 'load x.urp' finds FOLDER/x.urp or FOLDER/x.script",
     )
     parser.add_argument(
         '--allow-hosts',

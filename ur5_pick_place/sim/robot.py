@@ -133,7 +133,8 @@ class Robot:
         """Make the arm ready to move, switching it on if necessary."""
         if not self.safe:
             return False
-        if self.mode is not RobotMode.RUNNING:
+        is_coming = self._coming is not None and self._coming[1] is RobotMode.RUNNING
+        if self.mode is not RobotMode.RUNNING and not is_coming:
             steps = 1 if self.mode is RobotMode.IDLE else 2
             self._coming = (self._now + steps * _POWER_UP_TIME, RobotMode.RUNNING)
         return True

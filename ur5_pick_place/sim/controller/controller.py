@@ -8,6 +8,7 @@ interface is to send.
 
 import math
 from collections import deque
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import numpy as np
@@ -63,7 +64,8 @@ class Controller(Robot):
         self.robot.program = ProgramState.STOPPED
         self.is_remote = not is_cold or personality.is_cb3
         self.is_reduced = False
-        self.loaded: tuple[str, str] | None = None  # name and text of what `play` starts
+        # of what `play` starts: its name, and what returns its text
+        self.loaded: tuple[str, Callable[[], str]] | None = None
         self.program: Program | None = None
         self.target_qdd = np.zeros(6)
         self._pausing = False
@@ -106,15 +108,15 @@ class Controller(Robot):
         self.popup_open, self.popup_text = False, ''
         return True
 
-    def run(self, text: str) -> None:
+    def run(self, read: Callable[[], str]) -> None:
         """
-        Compile a program in the background, then start it in place of the one that runs.
+        Read and compile a program in the background, then let it replace the one that runs.
 
         Refused, with a text message, while the arm is not ready.
         """
         if len(self._waiting) < _MOST_WAITING:
             self._waiting.append(
-                self._compiler.submit(lambda: Program(text, self, self.allow_hosts))
+                self._compiler.submit(lambda: Program(read(), self, self.allow_hosts))
             )
         elif not self._is_flooded:
             self._is_flooded = True

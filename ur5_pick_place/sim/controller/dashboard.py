@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The dashboard server, port 29999: one line for each line of a client."""
 
+import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path, PurePosixPath
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.network import Client, Port, answer_lines
+from ur5_pick_place.sim.controller.urp import script_of, with_external_control
 from ur5_pick_place.sim.dashboard import ACTIONS, ROLES, UNLOCK_ADVICE
 from ur5_pick_place.sim.robot import Program
 
@@ -13,6 +17,8 @@ PORT = 29999
 _BANNER = 'Connected: Universal Robots Dashboard Server'
 _MOST_LINE = 4096  # [bytes]
 _MODES = ('MANUAL', 'AUTOMATIC')
+
+_log = logging.getLogger(__name__)
 
 # What the controller does at a command; the driver's services have the same answers.
 _ACTIONS: dict[str, Callable[[Controller], bool]] = {
@@ -36,15 +42,11 @@ _E_SERIES_ALONE = (
 )  # fmt: skip
 
 
-def _greet(client: Client) -> None:
-    client.send(f'{_BANNER}\n'.encode())
-
-
 class DashboardServer:
     """
     Serves the dashboard for a controller; `offset` is added to the number of the port.
 
-    `programs`: folder whose files `X.script` are what `load X.urp` loads.
+    `programs`: folder of what `load X.urp` loads: X.urp or, without that, X.script.
     """
 
     def __init__(
@@ -52,8 +54,9 @@ class DashboardServer:
     ) -> None:
         self._controller, self._programs = controller, programs
         self._role, self._mode = 'PROGRAMMER', 'NONE'
+        self._pc = '127.0.0.1'  # who has connected last: it sends programs for External Control
         received = answer_lines(self.answer, 'quit')
-        self.port = Port(PORT + offset, received, _greet, most=_MOST_LINE)
+        self.port = Port(PORT + offset, received, self._greet, most=_MOST_LINE)
         # By the first words of a command; an argument follows.
         self._takers: dict[str, Callable[[str], str]] = {
             'load installation': self._load_installation,
@@ -65,6 +68,10 @@ class DashboardServer:
             'generate flight report': lambda kind: 'Flight Report generated with id: 1',
             'generate support file': lambda path: f'Completed successfully: {path or "."}/1.zip',
         }
+
+    def _greet(self, client: Client) -> None:
+        self._pc = client.host
+        client.send(f'{_BANNER}\n'.encode())
 
     def answer(self, line: str) -> str:
         command = ' '.join(line.lower().split())
@@ -118,18 +125,21 @@ class DashboardServer:
         }
 
     def _load(self, name: str) -> str:
-        """Load the script of a program; of its path only the last part counts."""
-        c = self._controller
-        file = self._programs / f'{PurePosixPath(name).stem}.script' if self._programs else None
-        if file is None or not name or not file.is_file():
+        """Load a program; of its path only the last part counts."""
+        c, stem = self._controller, PurePosixPath(name).stem
+        files = [self._programs / f'{stem}{end}' for end in ('.urp', '.script') if self._programs]
+        file = next((file for file in files if name and file.is_file()), None)
+        if file is None:
             return f'File not found: {name}'
         try:
-            text = file.read_text(encoding='utf-8')
-        except (OSError, ValueError):
+            data = file.read_bytes()
+            text = script_of(data, stem) if file.suffix == '.urp' else data.decode()
+        except (OSError, ValueError, InvalidInput) as error:
+            _log.warning('%s: %s', file, error)
             return f'Error while loading program: {name}'
         if c.program is not None:
             c.stop()
-        c.loaded = PurePosixPath(name).name, text
+        c.loaded = PurePosixPath(name).name, partial(with_external_control, text, self._pc)
         return f'Loading program: {name}'
 
     def _load_installation(self, name: str) -> str:

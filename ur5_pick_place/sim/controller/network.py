@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 class Client:
     """
-    A connection.
+    A connection from the address `host`.
 
     `inbox`: what has arrived and was not taken yet; the port's handler takes from it.
     `is_pending`: whether the handler has yet to look at it.
@@ -36,11 +36,11 @@ class Client:
     `ended`: whether it is closed, or will be when everything is sent.
     """
 
-    def __init__(self, sock: socket.socket, port: 'Port') -> None:
+    def __init__(self, sock: socket.socket, port: 'Port', host: str = '') -> None:
         self.inbox = bytearray()
         self.ended = self.is_pending = self.is_given_up = False
         self.local_at_connect = False
-        self.socket, self.port = sock, port
+        self.socket, self.port, self.host = sock, port, host
         self._unsent: deque[tuple[bytes, bool]] = deque()
         self.unsent_bytes = self._sent = 0  # `_sent` of the first packet
 
@@ -232,7 +232,7 @@ class Network:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._send_buffer is not None:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
-            client = Client(sock, port)
+            client = Client(sock, port, address[0])
             port.clients.append(client)
             self._clients.append(client)
             self._selector.register(sock, selectors.EVENT_READ, client)

@@ -68,7 +68,7 @@ def execute(controller: Controller, text: str) -> None:
     if command is not None:
         command(controller)
     else:
-        controller.run(text if text.endswith('\n') else text + '\n')
+        controller.run(lambda: text if text.endswith('\n') else text + '\n')
 
 
 def interpreter_port(controller: Controller, offset: int = 0) -> Port:
