@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.controller import urp
+from ur5_pick_place.sim import urp
 
 DASHBOARD = 29999
 

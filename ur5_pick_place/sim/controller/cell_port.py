@@ -17,30 +17,31 @@ from ur5_pick_place.sim.controller.network import Port, answer_lines
 
 PORT = 29990
 _MOST_LINE = 1024  # [bytes]
-_PINS = 16  # of the control box
+_MOST = {'0|1': 1, 'PIN': 15, 'N': 3, 'FRACTION': 1.0, 'VALUE': 10.0}
+"""Of a number by its name, from 0; an int: it must be whole."""
 
 
 class CellPort:
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
         self.port = Port(PORT + offset, answer_lines(self.answer), most=_MOST_LINE)
-        robot = controller.robot
+        c, robot = controller, controller.robot
         # By name: the names of the numbers that it takes, and what it does.
         self.commands: dict[str, tuple[str, Callable[..., Any]]] = {
             'state': ('', self._state),
-            'protective_stop': ('', controller.protective_stop),
-            'unlock': ('', controller.unlock_soon),
-            'emergency_stop': ('', controller.press_emergency_stop),
+            'protective_stop': ('', c.protective_stop),
+            'unlock': ('', c.unlock_soon),
+            'emergency_stop': ('', c.press_emergency_stop),
             'release_emergency_stop': ('', robot.release_emergency_stop),
             'open_safeguard': ('', robot.open_safeguard),
             'close_safeguard': ('', robot.close_safeguard),
-            'reduced': ('0|1', self._reduced),
-            'remote': ('0|1', self._remote),
-            'slider': ('FRACTION', self._slider),
-            'input': ('PIN 0|1', self._input),
-            'analog_input': ('N VALUE', self._analog_input),
-            'part': ('X Y YAW', controller.world.place_part),
-            'close_popup': ('', controller.close_popup),
+            'reduced': ('0|1', lambda on: setattr(c, 'is_reduced', bool(on))),
+            'remote': ('0|1', lambda on: setattr(c, 'is_remote', bool(on))),
+            'slider': ('FRACTION', lambda fraction: setattr(robot, 'slider', fraction)),
+            'input': ('PIN 0|1', lambda pin, level: c.set_input(int(pin), bool(level))),
+            'analog_input': ('N VALUE', lambda n, v: c.analog_inputs.__setitem__(int(n), v)),
+            'part': ('X Y YAW', c.world.place_part),
+            'close_popup': ('', c.close_popup),
         }
 
     def answer(self, line: str) -> str:
@@ -62,6 +63,11 @@ class CellPort:
             numbers = [math.nan]
         if len(numbers) != len(names.split()) or not all(map(math.isfinite, numbers)):
             raise InvalidInput(f'{" ".join(words)}: must be {name} {names}'.rstrip())
+        for word, number in zip(names.split(), numbers, strict=True):
+            most = _MOST.get(word, math.inf)
+            is_whole = number.is_integer() or type(most) is float
+            if word in _MOST and not (0.0 <= number <= most and is_whole):
+                raise InvalidInput(f'{name} {number:g}: must be 0 to {most:g}')
         result = act(*numbers)
         return json.dumps(result) if name == 'state' else 'ok'
 
@@ -79,24 +85,3 @@ class CellPort:
             'popup': c.popup_text,
             'payload': c.payload,
         }
-
-    def _reduced(self, on: float) -> None:
-        self._controller.is_reduced = bool(on)
-
-    def _remote(self, on: float) -> None:
-        self._controller.is_remote = bool(on)
-
-    def _slider(self, fraction: float) -> None:
-        if not 0.0 <= fraction <= 1.0:
-            raise InvalidInput(f'slider {fraction:g}: must be 0 to 1')
-        self._controller.robot.slider = fraction
-
-    def _input(self, pin: float, level: float) -> None:
-        if pin not in range(_PINS):
-            raise InvalidInput(f'input {pin:g}: must be 0 to {_PINS - 1}')
-        self._controller.set_input(int(pin), bool(level))
-
-    def _analog_input(self, n: float, value: float) -> None:
-        if n not in range(4) or not 0.0 <= value <= 10.0:
-            raise InvalidInput(f'analog input {n:g} at {value:g}: must be 0 to 3, at 0 to 10 V')
-        self._controller.analog_inputs[int(n)] = value

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.network import Client, Port, answer_lines
-from ur5_pick_place.sim.controller.urp import script_of, with_external_control
 from ur5_pick_place.sim.dashboard import ACTIONS, ROLES, UNLOCK_ADVICE
 from ur5_pick_place.sim.robot import Program
+from ur5_pick_place.sim.urp import script_of, with_external_control
 
 PORT = 29999
 _BANNER = 'Connected: Universal Robots Dashboard Server'

@@ -4,12 +4,12 @@
 import struct
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ur5_pick_place.sim.controller.controller import Controller
-from ur5_pick_place.sim.controller.registers import bits_of, register_writer
 from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
 
 _FORMATS = {
@@ -28,85 +28,62 @@ class Output(NamedTuple):
     value: Getter
 
 
-_SIMULATED: dict[str, dict[str, Getter]] = {
+_ATTRIBUTES = {  # by type and field: where a sample has the value
     'DOUBLE': {
-        'timestamp': lambda s: s.c.time,
-        'speed_scaling': lambda s: s.c.speed_scaling,
-        'target_speed_fraction': lambda s: s.c.robot.slider,
-        'actual_main_voltage': lambda s: MAINS,
-        'actual_robot_voltage': lambda s: MAINS if s.is_powered else 0.0,
-        'actual_robot_current': lambda s: s.robot_current,
-        'standard_analog_input0': lambda s: s.c.analog_inputs[0],
-        'standard_analog_input1': lambda s: s.c.analog_inputs[1],
-        'standard_analog_output0': lambda s: s.c.analog_output(0),
-        'standard_analog_output1': lambda s: s.c.analog_output(1),
-        'tool_analog_input0': lambda s: s.c.analog_inputs[2],
-        'tool_analog_input1': lambda s: s.c.analog_inputs[3],
-        'tool_output_current': lambda s: 0.05 if s.c.tool_voltage else 0.0,
-        'tool_temperature': lambda s: _TOOL_TEMPERATURE,
-        'tcp_force_scalar': lambda s: float(np.linalg.norm(s.c.wrench[:3])),
-        'payload': lambda s: s.c.payload,
+        'timestamp': 'c.time', 'speed_scaling': 'c.speed_scaling', 'payload': 'c.payload',
+        'target_speed_fraction': 'c.robot.slider', 'actual_robot_current': 'robot_current',
     },
     'VECTOR6D': {
-        'target_q': lambda s: s.c.target_q,
-        'target_qd': lambda s: s.c.target_qd,
-        'target_qdd': lambda s: s.c.target_qdd,
-        'target_current': lambda s: s.c.current,
-        'target_moment': lambda s: s.c.torque,
-        'actual_q': lambda s: s.c.q,
-        'actual_qd': lambda s: s.c.qd,
-        'actual_current': lambda s: s.c.current,
-        'actual_current_as_torque': lambda s: s.c.torque,
-        'joint_control_output': lambda s: s.c.current,
-        'actual_TCP_pose': lambda s: s.pose,
-        'actual_TCP_speed': lambda s: s.speed,
-        'actual_TCP_force': lambda s: s.c.wrench,
-        'target_TCP_pose': lambda s: s.target_pose,
-        'target_TCP_speed': lambda s: s.target_speed,
-        'tcp_offset': lambda s: s.tcp_offset,
-        'actual_TCP_acceleration': lambda s: s.target_acceleration,
-        'target_TCP_acceleration': lambda s: s.target_acceleration,
-        'joint_temperatures': lambda s: s.c.temperature,
-        'actual_joint_voltage': lambda s: (JOINT_VOLTAGE if s.is_powered else 0.0,) * 6,
-        'ft_raw_wrench': lambda s: s.c.wrench,
-        'wrench_calc_from_currents': lambda s: s.c.wrench,
-        'payload_inertia': lambda s: s.c.payload_inertia,
+        'target_q': 'c.target_q', 'target_qd': 'c.target_qd', 'target_qdd': 'c.target_qdd',
+        'target_current': 'c.current', 'target_moment': 'c.torque', 'actual_q': 'c.q',
+        'actual_qd': 'c.qd', 'actual_current': 'c.current', 'actual_current_as_torque': 'c.torque',
+        'joint_control_output': 'c.current', 'actual_TCP_pose': 'pose',
+        'actual_TCP_speed': 'speed', 'actual_TCP_force': 'c.wrench',
+        'target_TCP_pose': 'target_pose', 'target_TCP_speed': 'target_speed',
+        'tcp_offset': 'tcp_offset', 'actual_TCP_acceleration': 'target_acceleration',
+        'target_TCP_acceleration': 'target_acceleration', 'joint_temperatures': 'c.temperature',
+        'ft_raw_wrench': 'c.wrench', 'wrench_calc_from_currents': 'c.wrench',
+        'payload_inertia': 'c.payload_inertia',
     },
     'VECTOR3D': {
-        'actual_tool_accelerometer': lambda s: s.gravity_in_tool,
-        'elbow_position': lambda s: s.elbow,
-        'payload_cog': lambda s: s.c.payload_cog,
-        'target_gravity': lambda s: s.c.gravity,
+        'actual_tool_accelerometer': 'gravity_in_tool', 'elbow_position': 'elbow',
+        'payload_cog': 'c.payload_cog', 'target_gravity': 'c.gravity',
     },
     'UINT64': {
-        'actual_digital_input_bits': lambda s: s.c.digital_inputs,
-        'actual_digital_output_bits': lambda s: s.c.digital_outputs,
-        'actual_configurable_digital_input_bits': lambda s: s.c.digital_inputs >> 8 & 0xFF,
-        'actual_configurable_digital_output_bits': lambda s: s.c.digital_outputs >> 8 & 0xFF,
-        'control_step': lambda s: s.c.cycles,
+        'actual_digital_input_bits': 'c.digital_inputs', 'control_step': 'c.cycles',
+        'actual_digital_output_bits': 'c.digital_outputs',
     },
     'UINT32': {
-        'runtime_state': lambda s: s.c.runtime_state,
-        'robot_status_bits': lambda s: s.robot_status_bits,
-        'safety_status_bits': lambda s: s.safety_status_bits,
-        # bits: analog inputs 0 and 1, which are voltages here, then the outputs
-        'analog_io_types': lambda s: 3 | s.c.analog_output_types << 2,
-        'tool_mode': lambda s: s.joint_modes[0],
-        'tool_analog_input_types': lambda s: 3,
-        'script_control_line': lambda s: s.c.program.line if s.c.program else 0,
-        'input_bit_registers0_to_31': lambda s: bits_of(s.c.input_bits[:32]),
-        'input_bit_registers32_to_63': lambda s: bits_of(s.c.input_bits[32:64]),
-        'output_bit_registers0_to_31': lambda s: bits_of(s.c.output_bits[:32]),
-        'output_bit_registers32_to_63': lambda s: bits_of(s.c.output_bits[32:64]),
+        'runtime_state': 'c.runtime_state', 'robot_status_bits': 'robot_status_bits',
+        'safety_status_bits': 'safety_status_bits',
     },
     'INT32': {
-        'robot_mode': lambda s: int(s.c.robot.mode),
-        'safety_mode': lambda s: int(s.c.safety),
-        'safety_status': lambda s: int(s.c.safety),
-        'tool_output_voltage': lambda s: s.c.tool_voltage,
+        'robot_mode': 'c.robot.mode', 'safety_mode': 'c.safety', 'safety_status': 'c.safety',
+        'tool_output_voltage': 'c.tool_voltage',
     },
-    'VECTOR6INT32': {'joint_mode': lambda s: s.joint_modes},
-}
+    'VECTOR6INT32': {'joint_mode': 'joint_modes'},
+}  # fmt: skip
+_COMPUTED: dict[str, tuple[str, Getter]] = {
+    'actual_main_voltage': ('DOUBLE', lambda s: MAINS),
+    'actual_robot_voltage': ('DOUBLE', lambda s: MAINS if s.is_powered else 0.0),
+    'standard_analog_output0': ('DOUBLE', lambda s: s.c.analog_output(0)),
+    'standard_analog_output1': ('DOUBLE', lambda s: s.c.analog_output(1)),
+    'tool_output_current': ('DOUBLE', lambda s: 0.05 if s.c.tool_voltage else 0.0),
+    'tool_temperature': ('DOUBLE', lambda s: _TOOL_TEMPERATURE),
+    'tcp_force_scalar': ('DOUBLE', lambda s: float(np.linalg.norm(s.c.wrench[:3]))),
+    'actual_joint_voltage': (
+        'VECTOR6D', lambda s: (JOINT_VOLTAGE if s.is_powered else 0.0,) * 6
+    ),
+    'actual_configurable_digital_input_bits': ('UINT64', lambda s: s.c.digital_inputs >> 8 & 255),
+    'actual_configurable_digital_output_bits': (
+        'UINT64', lambda s: s.c.digital_outputs >> 8 & 255
+    ),
+    # bits: analog inputs 0 and 1, which are voltages here, then the outputs
+    'analog_io_types': ('UINT32', lambda s: 3 | s.c.analog_output_types << 2),
+    'tool_mode': ('UINT32', lambda s: s.joint_modes[0]),
+    'tool_analog_input_types': ('UINT32', lambda s: 3),
+    'script_control_line': ('UINT32', lambda s: s.c.program.line if s.c.program else 0),
+}  # fmt: skip
 _NOT_SIMULATED = {  # by type; their value is 0
     'DOUBLE': (
         'actual_execution_time', 'target_execution_time', 'actual_momentum', 'io_current',
@@ -129,16 +106,38 @@ _E_SERIES_ALONE = {
 }  # fmt: skip
 
 
+_LISTED = {  # elements of lists of the robot: their type, the list, and where
+    **{f'standard_analog_input{n}': ('DOUBLE', 'analog_inputs', n) for n in (0, 1)},
+    **{f'tool_analog_input{n}': ('DOUBLE', 'analog_inputs', n + 2) for n in (0, 1)},
+    **{
+        f'{way}_{word}_register_{n}': (kind, f'{way}_{values}', n)
+        for way in ('input', 'output')
+        for kind, word, values, numbers in (
+            ('INT32', 'int', 'ints', range(48)),
+            ('DOUBLE', 'double', 'floats', range(48)),
+            ('BOOL', 'bit', 'bits', range(64, 128)),
+        )
+        for n in numbers
+    },
+}
+_WORDS = {  # of 32 bits: the list, and the first
+    f'{way}_bit_registers{n}_to_{n + 31}': (f'{way}_bits', n)
+    for way in ('input', 'output')
+    for n in (0, 32)
+}
+
+
 def _table() -> dict[str, Output]:
-    found = {n: Output(kind, get) for kind, rows in _SIMULATED.items() for n, get in rows.items()}
+    found = {name: Output(*of) for name, of in _COMPUTED.items()}
+    for kind, paths in _ATTRIBUTES.items():
+        found |= {name: Output(kind, attrgetter(path)) for name, path in paths.items()}
     for kind, names in _NOT_SIMULATED.items():
         zero = (0.0,) * int(kind[6]) if kind.startswith('VECTOR') else 0
         found |= {name: Output(kind, partial(_constant, zero)) for name in names}
-    for way in ('input', 'output'):
-        for kind, word, values, numbers in _REGISTERS:
-            for n in numbers:
-                get = partial(_entry, f'{way}_{values}', n)
-                found[f'{way}_{word}_register_{n}'] = Output(kind, get)
+    for name, (kind, values, n) in _LISTED.items():
+        found[name] = Output(kind, partial(_entry, values, n))
+    for name, (bits, first) in _WORDS.items():
+        found[name] = Output('UINT32', partial(_word, bits, first))
     return found
 
 
@@ -150,11 +149,11 @@ def _entry(values: str, n: int, s: Sample) -> Any:
     return getattr(s.c, values)[n]
 
 
-_REGISTERS = (
-    ('INT32', 'int', 'ints', range(48)),
-    ('DOUBLE', 'double', 'floats', range(48)),
-    ('BOOL', 'bit', 'bits', range(64, 128)),
-)
+def _word(bits: str, first: int, s: Sample) -> int:
+    levels = getattr(s.c, bits)[first : first + 32]
+    return sum(level << n for n, level in enumerate(levels))
+
+
 _OUTPUTS = _table()
 INPUTS = {
     'speed_slider_mask': 'UINT32',
@@ -212,17 +211,20 @@ class InputRecipe(Recipe):
     def __init__(self, c: Controller, names: list[str], kinds: list[str]) -> None:
         super().__init__(kinds)
         self._controller, self._names = c, names
-        self._writers = [register_writer(c, name) for name in names]
-        self._has_effects = not all(self._writers)
+        self._has_effects = not set(names) <= _LISTED.keys() | _WORDS.keys()
 
     def write(self, data: bytes) -> None:
-        values = self.unpack(data)
-        for writer, name, value in zip(self._writers, self._names, values, strict=True):
-            self._controller.input_written(name)
-            if writer:
-                writer(value)
+        c, values = self._controller, dict(zip(self._names, self.unpack(data), strict=True))
+        for name, value in values.items():
+            c.input_written(name)
+            if name in _LISTED:
+                _, found, n = _LISTED[name]
+                getattr(c, found)[n] = value
+            elif name in _WORDS:
+                found, n = _WORDS[name]
+                getattr(c, found)[n : n + 32] = [bool(value >> i & 1) for i in range(32)]
         if self._has_effects:
-            _write_pins(self._controller, dict(zip(self._names, values, strict=True)))
+            _write_pins(c, values)
 
 
 def _write_pins(c: Controller, values: dict[str, Any]) -> None:

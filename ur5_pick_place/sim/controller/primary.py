@@ -34,23 +34,25 @@ class PrimaryServer:
         self._readers: dict[Client, ProgramReader] = {}
         self._every = round(_PERIOD / controller.step_time)
         self._fixed = _kinematics(controller), _configuration(controller)
-        self._primary = self._pair(PRIMARY + offset, self._greet)
-        self._secondary = self._pair(SECONDARY + offset, self._greet)
-        self._real_time = self._pair(REAL_TIME + offset, self._begin)
-        self.ports = [*self._primary, *self._secondary, *self._real_time]
+        self.ports: dict[str, Port] = {}
+        self._primary = self._pair('primary', PRIMARY + offset, self._greet)
+        self._secondary = self._pair('secondary', SECONDARY + offset, self._greet)
+        self._real_time = self._pair('real-time', REAL_TIME + offset, self._begin)
 
-    def _pair(self, number: int, greet: Callable[[Client], None]) -> list[Port]:
-        return [
+    def _pair(self, name: str, number: int, greet: Callable[[Client], None]) -> list[Port]:
+        pair = [
             Port(number, self._received, greet, self._forget, MOST_TEXT),
             Port(number + _READ_ONLY, _swallow, greet, self._forget),
         ]
+        self.ports[name], self.ports[f'{name}, read-only'] = pair
+        return pair
 
     def publish(self, sample: Sample) -> None:
         """Send the state when it is due or another safety mode is entered, and the messages."""
         outbox, safety = self._controller.outbox, self._controller.safety
         if self._controller.cycles % self._every == 0 or safety is not self._safety:
             self._safety = safety
-            if any(port.clients for port in self.ports):
+            if any(port.clients for port in self.ports.values()):
                 _send([*self._primary, *self._secondary], state_packet(sample, *self._fixed))
         while outbox:
             _send(self._primary, outbox.popleft())

@@ -2,9 +2,6 @@
 """Inputs, outputs and registers of a robot, and what an RTDE input package does to them."""
 
 import math
-from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 
 class Registers:
@@ -43,27 +40,3 @@ class Registers:
         """Return an analog output in [V] or [A]."""
         value = self.analog_outputs[n]
         return 10.0 * value if self.analog_output_types >> n & 1 else 0.004 + 0.016 * value
-
-
-def bits_of(levels: list[bool]) -> int:
-    return sum(level << n for n, level in enumerate(levels))
-
-
-def _set_bits(levels: list[bool], first: int, value: int) -> None:
-    levels[first : first + 32] = [bool(value >> n & 1) for n in range(32)]
-
-
-def register_writer(registers: Registers, name: str) -> Callable[[Any], None] | None:
-    """Return what writes an input register of that name; None if there is none."""
-    first = {'input_bit_registers0_to_31': 0, 'input_bit_registers32_to_63': 32}.get(name)
-    if first is not None:
-        return partial(_set_bits, registers.input_bits, first)
-    kinds: dict[str, list[Any]] = {
-        'input_int_register_': registers.input_ints,
-        'input_double_register_': registers.input_floats,
-        'input_bit_register_': registers.input_bits,
-    }
-    for prefix, values in kinds.items():
-        if name.startswith(prefix):
-            return partial(values.__setitem__, int(name.removeprefix(prefix)))
-    return None

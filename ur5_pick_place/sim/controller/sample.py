@@ -6,9 +6,10 @@ from functools import cached_property
 import numpy as np
 
 from ur5_pick_place.kinematics import link_frames
-from ur5_pick_place.kinematics.transforms import Array, log_so3
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.controller.controller import PAUSING, PLAYING, RESUMING, Controller
 from ur5_pick_place.sim.controller.script.arm import tcp_jacobian
+from ur5_pick_place.sim.controller.script.values import Pose, pose
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 
 MAINS, JOINT_VOLTAGE = 48.0, 47.5  # [V]
@@ -22,14 +23,14 @@ class Sample:
         self.c = controller
 
     @cached_property
-    def pose(self) -> Array:
+    def pose(self) -> Pose:
         """Measured pose of the TCP (6,) [m, rad]."""
-        return pose_vector(self.c.forward(self.c.q) @ self.c.tcp)
+        return pose(self.c.forward(self.c.q) @ self.c.tcp)
 
     @cached_property
-    def target_pose(self) -> Array:
+    def target_pose(self) -> Pose:
         """Commanded pose of the TCP (6,) [m, rad]."""
-        return pose_vector(self.c.forward(self.c.target_q) @ self.c.tcp)
+        return pose(self.c.forward(self.c.target_q) @ self.c.tcp)
 
     @cached_property
     def speed(self) -> Array:
@@ -52,9 +53,9 @@ class Sample:
         return tcp_jacobian(self.c, q) @ qd
 
     @cached_property
-    def tcp_offset(self) -> Array:
+    def tcp_offset(self) -> Pose:
         """Pose of the TCP in the flange (6,) [m, rad]."""
-        return pose_vector(self.c.tcp)
+        return pose(self.c.tcp)
 
     @cached_property
     def robot_current(self) -> float:
@@ -101,8 +102,3 @@ class Sample:
             | emergency << 7
             | bool(stops) << 10
         )
-
-
-def pose_vector(T: Array) -> Array:
-    """Return position and rotation vector (6,) [m, rad] of a pose (4, 4)."""
-    return np.concatenate([T[:3, 3], log_so3(T[:3, :3])])

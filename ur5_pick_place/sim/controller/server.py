@@ -51,19 +51,11 @@ class Server:
         self._period, self._is_lockstep = controller.step_time / rtf, is_lockstep
         self._rtde = RtdeServer(controller, offset)
         self._primary = PrimaryServer(controller, offset)
-        primary = self._primary
-        dashboard = DashboardServer(controller, offset, programs)
-        cell = CellPort(controller, offset)
         self.ports: dict[str, Port] = {
-            'dashboard': dashboard.port,
-            'primary': primary.ports[0],
-            'secondary': primary.ports[2],
-            'real-time': primary.ports[4],
+            'dashboard': DashboardServer(controller, offset, programs).port,
+            **self._primary.ports,
             'RTDE': self._rtde.port,
-            'primary, read-only': primary.ports[1],
-            'secondary, read-only': primary.ports[3],
-            'real-time, read-only': primary.ports[5],
-            'cell': cell.port,
+            'cell': CellPort(controller, offset).port,
         }
         if not controller.personality.is_cb3:
             self.ports['interpreter'] = interpreter_port(controller, offset)

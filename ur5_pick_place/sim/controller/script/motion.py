@@ -28,6 +28,7 @@ from ur5_pick_place.sim.controller.script.values import (
     ScriptFault,
     Value,
     integer,
+    not_negative,
     number,
     to_str,
     transform,
@@ -113,7 +114,7 @@ class Motion:
         self, q: Value, a: Value = 1.4, v: Value = 1.05, t: Value = 0.0, r: Value = 0.0
     ) -> Wait:
         rate, speed, duration = _positive(a, 'a'), _positive(v, 'v'), number(t)
-        radius, end = _radius(r), self._joint_goal(q)
+        radius, end = not_negative(r, 'r'), self._joint_goal(q)
         yield from self._halt_before(rate)
         start = self._arm.base
         yield from self._run(JointMove(self._robot, start, end, rate, speed, duration), radius)
@@ -161,7 +162,7 @@ class Motion:
         a: Value, v: Value, t: Value, r: Value,
     ) -> Wait:  # fmt: skip
         rate, speed, duration = _positive(a, 'a'), _positive(v, 'v'), number(t)
-        radius = _radius(r)
+        radius = not_negative(r, 'r')
         while True:
             yield from self._halt_before(rate)
             start = self._arm.base
@@ -322,11 +323,4 @@ def _positive(value: Value, name: str, most: float = math.inf) -> float:
     if not 0.0 < found <= most:
         bound = 'greater than 0' if found <= 0.0 else f'at most {most:g}'
         raise ScriptFault(f'{name} = {found:g}: must be {bound}')
-    return found
-
-
-def _radius(value: Value) -> float:
-    found = number(value)
-    if found < 0.0:
-        raise ScriptFault(f'r = {found:g}: must not be negative')
     return found

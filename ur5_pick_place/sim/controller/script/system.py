@@ -11,6 +11,7 @@ from ur5_pick_place.sim.controller.script.values import (
     ScriptFault,
     Value,
     list_of,
+    not_negative,
     number,
     text,
     to_str,
@@ -62,10 +63,7 @@ class System:
     def set_target_payload(
         self, m: Value, cog: Value = None, inertia: Value = None, transition_time: Value = 0.0
     ) -> None:
-        mass = number(m)
-        if mass < 0.0:
-            raise ScriptFault(f'payload {mass:g} kg: must not be negative')
-        self._robot.payload = mass
+        self._robot.payload = not_negative(m, 'm')
         if cog is not None:
             self._robot.payload_cog = vector(cog, 3)
         if inertia is not None:

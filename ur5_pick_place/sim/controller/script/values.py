@@ -140,6 +140,12 @@ def number(value: Value) -> float:
     raise ScriptFault(f'type error: {found}, must be a finite number')
 
 
+def not_negative(value: Value, name: str) -> float:
+    if (found := number(value)) < 0.0:
+        raise ScriptFault(f'{name} = {found:g}: must not be negative')
+    return found
+
+
 def integer(value: Value, low: int = -(2**31), high: int = 2**31 - 1) -> int:
     """Return a whole number within bounds, or raise."""
     found = number(value)
