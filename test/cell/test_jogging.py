@@ -203,8 +203,8 @@ def test_the_arm_rests_above_the_table_and_leaves_it():
     cell = JoggedCell()
     cell.give(twist(0.0, 0.0, -0.4), 2.2)
     assert 'table' in cell.why and 'mm from' in cell.why
-    away, pair = cell.planner.collision.distance(cell.q)
-    assert 0.005 < away < 0.012 and 'table' in pair
+    contact = cell.planner.collision.wider(0.01).check(cell.q)
+    assert 'table' in str(contact) and 0.005 < contact.distance < 0.012
     cell.slowed_down()
     cell.rest()
     low = cell.tcp[-1, 2]

@@ -133,17 +133,6 @@ class CollisionModel:
         hit = [not tests.is_free(row) for row in joints.reshape(-1, 6)]
         return np.array(hit, dtype=bool).reshape(joints.shape[:-1])
 
-    def distance(self, q: ArrayLike) -> tuple[float, tuple[str, str]]:
-        """
-        Return the smallest clearance [m], negative in a contact, and the two bodies.
-
-        Pairs that may touch are left out. Joints `q` (6,) [rad].
-        """
-        joints, (tests, _) = _one(q), self._tests()
-        pairs = np.flatnonzero(~self._allowed).tolist()
-        nearest, pair = min((tests.distance(joints, pair)[0], pair) for pair in pairs)
-        return nearest, self._geometry.pairs[pair]
-
     def check_path(self, q: ArrayLike) -> PathContact | None:
         """
         Return the first contact along a path, also between its samples, or None.
