@@ -11,6 +11,13 @@ DH tables: Universal Robots, article "DH Parameters for calculations of kinemati
 Limits: Universal_Robots_ROS2_Description, config/<type>/joint_limits.yaml, which takes speeds from
 the user manuals and torques from the article "Max. joint torques". The same numbers are in
 config/<type>/default_kinematics.yaml.
+Masses, centres and inertias: config/<type>/physical_parameters.yaml there, rotated here from link
+frames to DH frames, but for what follows. At 2221ec0: ur3 (its links as cylinders), ur10, ur10e,
+ur12e, ur16e, ur20, masses of ur5 and ur30. At 3426d67: tensors of ur3e and ur5e; the ur7e has the
+ur5e's. At 2cb0bf1: ur15. At 6ffee81: ur18, no second source. From its ROS 1 port at 31e2294:
+ur8long, no second source. Centres and tensors of ur5: its parameter sheet (kinematics and
+dynamics), which has 1.1219 kg for links 4 and 5. Tensors of ur30, and mass and centre of link 6 of
+ur20: the article of the DH tables (the description repeats others').
 """
 
 import json
@@ -62,9 +69,9 @@ By UR type, what UR publishes; an arm `like` another differs in what it gives it
 
 `cycle`: control period of the robot and its driver [s].
 `lengths`: a2, a3, d1, d4, d5, d6 [m]. `speeds`, `torques`: of joint 1-2, 3, 4-6 [deg/s, N m].
-`payload` [kg]: UR, technical details of each type. `links`: of links 1 to 6 `mass` [kg], `centre`
-[m] and `inertia`, see `link_inertias`: xx, yy, zz, xy, xz, yz about the centre [kg m2]. `assumed`:
-what UR has not published of this type.
+`payload` [kg]: UR, technical details of each type. `links`: of links 1 to 6, in DH frame i, which
+turns with joint i, `mass` [kg], `centre` [m] and `inertia` about it, xx, yy, zz, xy, xz, yz
+[kg m2]; no source has the rotors. `assumed`: what UR has not published of this type.
 """
 UR_TYPES = tuple(ARMS)
 

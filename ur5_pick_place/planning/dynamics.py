@@ -16,13 +16,15 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
-from ur5_pick_place.kinematics.link_inertias import LinkInertia, link_inertias
+from ur5_pick_place.kinematics.model import ARMS
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array, exp_so3, make_transform
 from ur5_pick_place.planning.scene.inertias import Load
 
 GRAVITY = 9.81
 """[m/s2]"""
+# A caller's own DH table gets the UR5's inertias, as it gets its limits.
+_SAME_AS = {'dh': 'ur5', 'ur3_lab': 'ur3'}
 
 
 class Dynamics:
@@ -39,7 +41,7 @@ class Dynamics:
         self, m: Model, loads: Sequence[Load] = (), mounting: Mounting = FLOOR
     ) -> None:
         self.torque_max = m.effort_max
-        self._arm = _build(m, link_inertias(m.name))
+        self._arm = _build(m)
         self._arm.gravity.linear = -GRAVITY * mounting.up_base
         self._T_joint_tool = _after_joint(m, 5)
         self._of_thread = threading.local()  # its pool: a copy of the arm with its data
@@ -116,12 +118,29 @@ def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> 
     return np.asarray(np.sqrt(np.nan_to_num(needed, nan=np.inf).max(axis=1)))
 
 
-def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
+def link_inertias(arm: str) -> list[pin.Inertia]:
+    """
+    Return the inertias of the six links, in their DH frames, of an arm by its `Model.name`.
+
+    Raises `InvalidInput`: they are unknown; names the arms whose inertias are known.
+    """
+    kind = _SAME_AS.get(arm, arm)
+    if kind not in ARMS:
+        raise InvalidInput(f'inertias of {arm!r}: must be those of one of {", ".join(ARMS)}')
+    found = []
+    for link in ARMS[kind]['links']:
+        xx, yy, zz, xy, xz, yz = link['inertia']
+        matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        found.append(pin.Inertia(link['mass'], np.array(link['centre']), matrix))
+    return found
+
+
+def _build(m: Model) -> pin.Model:
     """Return the chain of six revolute joints with a link each."""
     arm = pin.Model()
-    for link, (joint, frame) in zip(links, chain(arm, m, pin.SE3.Identity())[1:], strict=True):
-        body = pin.Inertia(link.mass, link.centre, link.inertia)
-        arm.appendBodyToJoint(joint, body, frame)
+    frames = chain(arm, m, pin.SE3.Identity())[1:]
+    for link, (joint, frame) in zip(link_inertias(m.name), frames, strict=True):
+        arm.appendBodyToJoint(joint, link, frame)
     return arm
 
 

@@ -15,8 +15,7 @@ from calibration_files import calibrated_arm
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, Model, link_frames, load_model
-from ur5_pick_place.kinematics.link_inertias import link_inertias
-from ur5_pick_place.planning.dynamics import Dynamics, check_torque
+from ur5_pick_place.planning.dynamics import Dynamics, check_torque, link_inertias
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.sim.physics.cell import ARM, HAND, load_cell
 
@@ -39,7 +38,7 @@ def bodies(
 ) -> list[tuple[int, float, np.ndarray, np.ndarray]]:
     """List DH frame, mass [kg], centre [m] and inertia [kg m2] of each body."""
     links = [
-        (i, link.mass, link.centre, link.inertia)
+        (i, link.mass, link.lever, link.inertia)
         for i, link in enumerate(link_inertias(arm), 1)
     ]
     return links + [(6, load.mass, load.centre, load.inertia) for load in loads]
