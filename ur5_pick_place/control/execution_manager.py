@@ -18,7 +18,7 @@ from ur5_pick_place.control.controller import Controller, Goal, Phase, transfer_
 from ur5_pick_place.control.locking import locked
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
-from ur5_pick_place.control.loops.stream import Stream, StreamedLoop, check_replaces_trajectories
+from ur5_pick_place.control.loops.stream import Stream, StreamedLoop
 from ur5_pick_place.control.motion_monitor import MotionMonitor, StallDetector, TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, motion_state_text, skip_repeated
 from ur5_pick_place.control.reduced_mode import ReducedMode
@@ -144,19 +144,16 @@ class ExecutionManager:
 
         `make_loop` takes the gate's report on the roll-out and may refuse it.
         """
-        check_replaces_trajectories(self._replaces, 'a closed loop', 'use method ik, or')
-
+        self._check_streams('a closed loop', 'use method ik, or')
         with self._admitted(rollout) as report:
-            self._check_stream()
             loop = make_loop(report)
             with self._beginning(is_wanted):
                 self._begin_stream(loop, rollout, on_end)
 
     def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
-        check_replaces_trajectories(self._replaces, 'a jog', 'to jog,')
+        self._check_streams('a jog', 'to jog,')
         self._check_may_begin(is_wanted)
-        self._check_stream()
         assert self.status.q is not None  # it is ready
         with self._admitted(hold_trajectory(self.status.q)), self._beginning(is_wanted):
             self._begin_stream(jog, None, on_end)
@@ -377,6 +374,17 @@ class ExecutionManager:
         if refusal:
             raise ExecutionError(f'motion refused: {refusal}')
 
+    def _check_streams(self, what: str, advice: str) -> None:
+        """Raise `ExecutionError` unless the controller follows a stream, which `what` needs."""
+        if not self._replaces:
+            raise ExecutionError(
+                f'{what} needs a controller that accepts a stream of trajectories; the '
+                f'passthrough trajectory controller accepts complete trajectories only: {advice} '
+                'start driver and nodes with another controller'
+            )
+        if why_not := self._controller.why_no_stream:
+            raise ExecutionError(f'motion refused: {why_not}')
+
     @contextmanager
     def _admitted(self, trajectory: Trajectory) -> Iterator[GateReport]:
         """
@@ -475,10 +483,6 @@ class ExecutionManager:
         self._foreign.stillness.forget()
         self._controller.send(goal, self)
         self._publish_state()
-
-    def _check_stream(self) -> None:
-        if why_not := self._controller.why_no_stream:
-            raise ExecutionError(f'motion refused: {why_not}')
 
     def _begin_stream(
         self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnOutcome

@@ -15,7 +15,6 @@ from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.motion_monitor import StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
-from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
@@ -135,22 +134,6 @@ _SET_AHEAD = 10.0  # [s] between two stamps; a larger gap would be caught up cyc
 _STOPPING = 2.0  # [s] of scaled time in which a stopped loop comes to rest
 _CREEPING = 0.05  # speed scaling below which `_STOPPING` is real time
 _SET_BACK = 0.1  # [s]; stamps that decrease by more mean that the clock was set back
-
-
-def check_replaces_trajectories(replaces: bool, what: str, advice: str) -> None:
-    """
-    Raise `ExecutionError` unless the controller replaces a trajectory by a later one.
-
-    - `replaces`: whether it does
-    - `what`: what needs it, for the error
-    - `advice`: how the advice begins, before "start driver and nodes with another controller"
-    """
-    if not replaces:
-        raise ExecutionError(
-            f'{what} needs a controller that accepts a stream of trajectories; the '
-            f'passthrough trajectory controller accepts complete trajectories only: {advice} '
-            'start driver and nodes with another controller'
-        )
 
 
 @dataclass(eq=False)
