@@ -57,7 +57,12 @@ def own_node(kind: type[OwnNode], name: str, namespace: str, **options: Any) -> 
     init_ros(context=context, signal_handler_options=SignalHandlerOptions.NO)
     try:
         return kind(
-            name, namespace=namespace, context=context, use_global_arguments=False, **options
+            name,
+            namespace=namespace,
+            context=context,
+            use_global_arguments=False,
+            start_parameter_services=False,
+            **options,
         )
     except (InvalidNamespaceException, TypeError) as error:
         context.try_shutdown()

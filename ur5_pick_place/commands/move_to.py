@@ -50,7 +50,8 @@ class MoveTo:
 
     def __init__(self, signals: Sequence[int]) -> None:
         self._signals = signals
-        self._link = Link(Node('move_to'), _TIMEOUT, self._interrupt)
+        node = Node('move_to', start_parameter_services=False)
+        self._link = Link(node, _TIMEOUT, self._interrupt)
         self.close = self._link.close
 
     def _interrupt(self) -> None:

@@ -4,9 +4,12 @@
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import rclpy
+from rcl_interfaces.msg import Parameter, ParameterValue
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.client import Client
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import SingleThreadedExecutor
@@ -87,12 +90,12 @@ class Spun:
         except Exception as error:  # for the tests to judge
             self.failure = error
 
-    def call(self, name: str) -> Future:
-        client: Client = self.client.create_client(Trigger, name)
+    def call(self, name: str, kind: Any = Trigger, **fields: Any) -> Future:
+        client: Client = self.client.create_client(kind, name)
         assert client.wait_for_service(10.0)
-        return client.call_async(Trigger.Request())
+        return client.call_async(kind.Request(**fields))
 
-    def wait(self, future: Future) -> Trigger.Response:
+    def wait(self, future: Future) -> Any:
         self._hearing.spin_until_future_complete(future, 20.0)
         assert future.done()
         return future.result()
@@ -127,6 +130,17 @@ def test_what_another_thread_finishes_resumes_who_waits_for_it(spun: Spun) -> No
     assert not spun.wait(spun.call('prompt')).message
     spun.server.finish(spun.server.promise, 'kept')
     assert spun.wait(reply).message == 'kept'
+
+
+def test_a_parameter_of_no_type_is_refused_and_ends_no_node(spun: Spun) -> None:
+    odd = Parameter(name='use_sim_time', value=ParameterValue(type=77))
+    reply = spun.wait(spun.call('server/set_parameters', SetParameters, parameters=[odd, odd]))
+    assert [result.successful for result in reply.results] == [False, False]
+    assert 'type 77' in reply.results[0].reason
+    name = 'server/set_parameters_atomically'
+    reply = spun.wait(spun.call(name, SetParametersAtomically, parameters=[odd]))
+    assert not reply.result.successful and 'type 77' in reply.result.reason
+    assert spun.failure is None
 
 
 def test_a_request_may_destroy_what_is_just_being_waited_for(spun: Spun) -> None:

@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
+from rcl_interfaces.msg import ParameterType, SetParametersResult
+from rcl_interfaces.srv import SetParameters, SetParametersAtomically
 from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import (
@@ -53,6 +55,14 @@ class SerialNode(Node):
     @property
     def default_callback_group(self) -> CallbackGroup:
         return self._group
+
+    def create_service(
+        self, srv_type: Any, srv_name: str, callback: Callable[..., Any], **options: Any
+    ) -> Any:
+        """Create a service; those that set parameters refuse a type on which rclpy would end."""
+        if srv_type in (SetParameters, SetParametersAtomically):
+            callback = partial(_set_parameters, callback)
+        return super().create_service(srv_type, srv_name, callback, **options)
 
     async def in_pool(
         self, work: Callable[..., T], *arguments: Any, threads: ThreadPoolExecutor | None = None
@@ -103,6 +113,20 @@ class SerialNode(Node):
         """Have the executor resume what waits; a future that another thread set wakes nobody."""
         if self.executor is not None:
             self.executor.wake()
+
+
+def _set_parameters(callback: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:
+    given = request.parameters
+    wrong = [p.value.type for p in given if p.value.type > ParameterType.PARAMETER_STRING_ARRAY]
+    if not wrong:
+        return callback(request, response)
+    reason = f'a parameter has the type {wrong[0]}: must be one of rcl_interfaces/ParameterType'
+    refused = SetParametersResult(successful=False, reason=reason)
+    if hasattr(response, 'results'):
+        response.results = [refused] * len(given)
+    else:
+        response.result = refused
+    return response
 
 
 class LockedExecutor(SingleThreadedExecutor):
