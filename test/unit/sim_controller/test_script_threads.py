@@ -4,6 +4,7 @@
 import pytest
 from script_robot import ScriptRobot
 
+from ur5_pick_place.sim.controller.script import values
 from ur5_pick_place.sim.controller.script.program import Program
 
 
@@ -119,6 +120,14 @@ def test_a_secondary_program_runs_in_one_step_and_may_not_take_time():
     program = Program('sec test():\n sleep(1)\nend\n', robot)
     robot.cycle(program)
     assert program.is_over and robot.events[-1][0] == 'exception'
+
+
+def test_what_the_ports_have_computed_is_not_charged_to_a_program():
+    robot = ScriptRobot()
+    program = Program('sec test():\n set_digital_out(1, True)\nend\n', robot)
+    values.WORK[0] = 10_000
+    program.step()
+    assert program.is_over and robot.digital_outputs == 2
 
 
 def test_a_line_is_a_program_of_its_own():

@@ -84,7 +84,7 @@ class Scheduler:
             if not thread.alive:
                 continue
             self.current, self._computing = thread, share
-            thread.left = self._robot.step_time
+            thread.left, WORK[0] = self._robot.step_time, 0  # not what the ports have computed
             try:
                 next(thread.code)
             except (StopIteration, _ThreadEnds):
