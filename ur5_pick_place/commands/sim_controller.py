@@ -12,12 +12,13 @@ import logging
 import sys
 from pathlib import Path
 
-from ur5_pick_place.commands.arguments import add_ur_type
+from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.personality import SERIES, personality
 from ur5_pick_place.sim.controller.server import Server
 from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
+from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.terminal import Ended, Parser, number_within, quiet_pipe, signals_raised
 
 _HOST = '127.0.0.1'
@@ -45,7 +46,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> None:
     robot = personality(given.ur_type, given.series)
-    controller = Controller(robot, given.gripper, given.cold, given.allow_hosts)
+    settings = CellSettings(
+        ur_type=given.ur_type, gripper=given.gripper, mounting=str(given.mounting)
+    )
+    controller = Controller(robot, given.cold, given.allow_hosts, settings)
     if given.programs and not given.programs.is_dir():
         raise InvalidInput(f'--programs {given.programs}: must be a folder')
     server = Server(
@@ -72,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--series', choices=SERIES, help='must be that of the type, which is the default'
     )
+    add_mounting(parser)
     parser.add_argument(
         '--host',
         default=_HOST,

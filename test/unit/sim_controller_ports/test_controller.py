@@ -9,6 +9,8 @@ import pytest
 
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.sim.controller import controller as states
+from ur5_pick_place.sim.controller.personality import personality
+from ur5_pick_place.sim.physics.world import CellSettings
 
 PRIMARY, DASHBOARD, CELL, RTDE = 30001, 29999, 29990, 30004
 GOAL = HOME + [0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -213,3 +215,16 @@ def test_a_program_is_not_started_while_the_arm_is_off(box):
     wire.send(b'power off\n' + MOVE.encode())
     assert wire.message(0) == b'program not started: the robot is POWER_OFF, NORMAL'
     assert box.controller.program is None
+
+
+@pytest.mark.parametrize(('mounting', 'up'), [('wall', (1, 0, 0)), ('ceiling', (0, 0, -1))])
+def test_a_mounted_arm_stays_where_it_is_and_reports_where_up_is(mounting, up):
+    settings = CellSettings(ur_type='ur5e', mounting=mounting)
+    robot = states.Controller(personality('ur5e'), settings=settings)
+    begin = robot.q.copy()
+    for _ in range(500):
+        robot.cycle()
+    assert robot.q == pytest.approx(begin, abs=1e-3)
+    assert robot.gravity == pytest.approx(9.82 * np.array(up))  # in the controller's base
+    down = robot.forward(robot.q)[:3, 2]  # of a tool that points down at home
+    assert down @ up == pytest.approx(-1.0, abs=1e-3)

@@ -13,13 +13,14 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics.mounting import Mounting
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
 from ur5_pick_place.sim.controller import messages
 from ur5_pick_place.sim.controller.personality import Personality
 from ur5_pick_place.sim.controller.script.program import Compiler, Program, ScriptError
 from ur5_pick_place.sim.controller.script.robot import Robot
+from ur5_pick_place.sim.layouts import table_height
 from ur5_pick_place.sim.physics.hand import Cup
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import (
@@ -46,20 +47,21 @@ class Controller(Robot):
     """
     One robot with its cell, its programs and its power.
 
-    `gripper`: digital or vacuum. `is_cold`: as after the power switch, not ready to move.
-    `allow_hosts`: whether programs may open sockets to other hosts.
+    `is_cold`: as after the power switch, not ready to move. `allow_hosts`: whether programs may
+    open sockets to other hosts. `settings`: of the cell, for the type of `personality`; by default
+    fingers, and an arm that stands on the table.
     """
 
     def __init__(
         self,
         personality: Personality,
-        gripper: str = 'digital',
         is_cold: bool = False,
         allow_hosts: bool = False,
         settings: CellSettings | None = None,
     ) -> None:
-        settings = settings or CellSettings(ur_type=personality.ur_type, gripper=gripper)
-        super().__init__(personality, World(settings, HOME))
+        settings = settings or CellSettings(ur_type=personality.ur_type)
+        below = table_height(settings.ur_type, Mounting.read(settings.mounting))
+        super().__init__(personality, World(settings, table_height=below))
         self.allow_hosts = allow_hosts
         self.robot.program = ProgramState.STOPPED
         self.is_remote = not is_cold or personality.is_cb3

@@ -8,7 +8,7 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import forward, jacobian, solutions_near
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.sim.controller import messages
 from ur5_pick_place.sim.controller.personality import Personality
 from ur5_pick_place.sim.controller.registers import Registers
@@ -55,7 +55,7 @@ class Robot(Registers):
         self.outbox: deque[bytes] = deque(maxlen=200)
         self.tcp, self.payload = np.eye(4), 0.0
         self.payload_cog, self.payload_inertia = np.zeros(3), np.zeros(6)
-        self.gravity = np.array([0.0, 0.0, _GRAVITY])
+        self.gravity = _GRAVITY * (T_BASE_BASE_LINK @ world.T_base_link_world)[:3, 2]
         self.temperature = np.full(6, _TEMPERATURE)
         self.popup_open, self.popup_text = False, ''
         self.target_q, self.target_qd = self.world.q, np.zeros(6)
