@@ -7,6 +7,8 @@ ros2 launch ur5_pick_place pick_place.launch.py robot:=sim rviz:=true
 
 import os
 import shutil
+import tempfile
+from functools import partial
 from pathlib import Path
 
 from ament_index_python.packages import (
@@ -39,11 +41,13 @@ from launch_ros.substitutions import ExecutableInPackage, FindPackageShare
 from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES
-from ur5_pick_place.kinematics.mounting import Mounting
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics.transforms import quat_from_matrix
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
 from ur5_pick_place.nodes.cell.robot_settings import load_arm
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.entry_points import PARENT
+from ur5_pick_place.sim.layouts import mounted_scene
 from ur5_pick_place.task.grippers.registry import DEFAULT
 
 PACKAGE = 'ur5_pick_place'
@@ -57,8 +61,10 @@ DESCRIPTION = (
     ('robot_state_publisher', 'lib/robot_state_publisher/robot_state_publisher'),
 )
 RVIZ = ('rviz2', 'lib/rviz2/rviz2')
+LEVEL = ('tf2_ros', 'lib/tf2_ros/static_transform_publisher')
 ADDRESSES = {'ursim': '192.168.56.101', 'controller': '127.0.0.1'}
 BOOLEAN = ['true', 'false']
+FOLDER = tempfile.TemporaryDirectory(prefix='ur5_pick_place_')  # gone when the launch ends
 
 # name: (default, description, choices)
 ARGUMENTS = {
@@ -132,7 +138,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             f'{", ".join(unfit)}: only for the UR driver, which robot:=sim does not use: remove '
             'that, or set robot:=real, mock or ursim'
         )
-    Mounting.read(given['mounting'])
+    mounting = Mounting.read(given['mounting'])
     names = (
         *('namespace', 'ur_type', 'mounting', 'tf_prefix', 'controller'),
         'kinematics_params_file',
@@ -145,6 +151,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         parameters={'sim_driver': {'publish_tf': not with_rviz}},
         cockpit={} if given['cockpit'] == 'true' else None,
         record=given['record'] == 'true',
+        mounted_scene=None if mounting == FLOOR else partial(scene_of_cell, given),
     )
     actions: list[LaunchDescriptionEntity] = [our_node(spec) for spec in nodes]
     needed = []
@@ -164,8 +171,8 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         actions.append(robot_state_publisher(given))
         needed = [*DESCRIPTION]
     if with_rviz:
-        actions.append(rviz(given, share))
-        needed.append(RVIZ)
+        actions += rviz(given, share, mounting)
+        needed += [RVIZ] if mounting == FLOOR else [RVIZ, LEVEL]
     if needed or given['kinematics_params_file'] or given['params_file']:
         # Must be first: launch leaves processes running that it started before an error.
         check = OpaqueFunction(function=lambda _context: check_everything(given, needed))
@@ -203,6 +210,12 @@ def is_there(package: str, path: str) -> bool:
         return False
 
 
+def scene_of_cell(given: dict[str, str], standing: Path) -> Path:
+    """Return the scene file of the simulated cell with a mounted arm."""
+    mounting = Mounting.read(given['mounting'])
+    return mounted_scene(standing, given['ur_type'], mounting, Path(FOLDER.name))
+
+
 def our_node(spec: NodeSpec) -> Node:
     # launch reads a bare string as YAML, in which '' is nothing.
     parameters = {
@@ -228,6 +241,7 @@ def simulated_controller(given: dict[str, str]) -> list[LaunchDescriptionEntity]
     own = read_parameters(Path(own_file), '/pick_place') if own_file else {}
     words = {
         '--ur-type': given['ur_type'],
+        '--mounting': given['mounting'],
         '--host': given['robot_ip'] or ADDRESSES['controller'],
         '--gripper': own.get('gripper', DEFAULT),
     }
@@ -291,16 +305,32 @@ def robot_state_publisher(given: dict[str, str]) -> Node:
     )
 
 
-def rviz(given: dict[str, str], share: Path) -> Node:
-    return Node(
+def rviz(given: dict[str, str], share: Path, mounting: Mounting) -> list[Node]:
+    """Return RViz; of an arm that does not stand also a frame that is level, which it shows."""
+    prefix = given['tf_prefix']
+    frame = f'{prefix}base_link' if mounting == FLOOR else f'{prefix}base_link_level'
+    shown = Node(
         package='rviz2',
         executable='rviz2',
         namespace=given['namespace'],
         arguments=[
             '--display-config', str(share / 'config' / 'pick_place.rviz'),
-            '--fixed-frame', f'{given["tf_prefix"]}base_link',
+            '--fixed-frame', frame,
         ],
         parameters=[{'use_sim_time': given['robot'] == 'sim'}],
         remappings=list(REMAPPINGS),
         output='log',
     )
+    if mounting == FLOOR:
+        return [shown]
+    words = ['--frame-id', f'{prefix}base_link', '--child-frame-id', frame]
+    for axis, value in zip('xyzw', quat_from_matrix(mounting.R_up_base_link.T), strict=True):
+        words += [f'--q{axis}', f'{value:.9f}']
+    level = Node(
+        package='tf2_ros',
+        executable='static_transform_publisher',
+        namespace=given['namespace'],
+        arguments=words,
+        remappings=list(REMAPPINGS),
+    )
+    return [level, shown]

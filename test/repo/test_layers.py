@@ -29,7 +29,7 @@ MAY_IMPORT = {
     'control': BASE | {'kinematics', 'planning'},
     'task': BASE | {'kinematics', 'planning', 'control'},
     'nodes': ROBOT,
-    'launch': ROBOT,
+    'launch': ROBOT | {'sim'},  # which it starts too
     'client': ROBOT,
     'cockpit': ROBOT | {'client'},
     'commands': ROBOT - {'nodes'},

@@ -7,6 +7,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 from calibration_files import SHIPPED, write
@@ -14,6 +15,7 @@ from pace import until
 
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import matrix_from_quat
 from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list
 from ur5_pick_place.nodes.ros.distro import discovery, distro
 
@@ -22,6 +24,7 @@ CONFIG = REPO / 'config'
 LAUNCH_FILE = REPO / 'launch/pick_place.launch.py'
 
 OURS = ['ik_service', 'trajectory_planner', 'pick_place']
+LEVEL = 'static_transform_publisher'
 
 
 # ---- the list
@@ -89,6 +92,27 @@ def test_the_simulated_cell_has_the_scene_file_of_the_planner():
             assert found['scene_file'] == name, spec.executable
 
 
+def scenes_of(specs):
+    return {spec.parameters['scene_file'] for spec in specs}
+
+
+@pytest.mark.parametrize(
+    ('robot', 'gripper', 'name'),
+    [('sim', 'digital', 'sim'), ('sim', 'vacuum', 'vacuum'), ('controller', 'digital', 'sim')],
+)
+def test_every_node_of_a_mounted_arm_gets_the_same_table(tmp_path, robot, gripper, name):
+    def mounted(standing):
+        assert standing == CONFIG / f'scene_{name}.yaml'
+        return Path('/mounted.yaml')
+
+    own = tmp_path / 'cell.yaml'
+    given = {'mounting': 'wall', 'params_file': str(own), 'cockpit': {}, 'mounted_scene': mounted}
+    own.write_text(f'/**: {{ros__parameters: {{gripper: {gripper}}}}}')
+    assert scenes_of(node_list(robot, CONFIG, **given)) == {'/mounted.yaml'}
+    own.write_text('/**: {ros__parameters: {scene_file: /my/scene.yaml}}')
+    assert all('scene_file' not in s.parameters for s in node_list(robot, CONFIG, **given))
+
+
 @pytest.mark.parametrize('folder', ['/home/someone', f'/{"x" * 300}'])  # none may look into it
 def test_the_users_parameters_are_read_last(folder):
     for spec in node_list('real', CONFIG, params_file=f'{folder}/cell.yaml'):
@@ -111,7 +135,6 @@ def test_a_node_has_namespace_and_names_on_its_command_line():
         ('gazebo', {}, "robot = 'gazebo': must be one of sim, mock, controller, "),
         ('sim', {'kinematics_params_file': '/c.yaml'}, 'nominal kinematics'),
         ('controller', {'kinematics_params_file': '/c.yaml'}, 'nominal.*robot:=controller'),
-        ('controller', {'mounting': 'wall'}, "mounting = 'wall'"),
     ],
 )
 def test_a_robot_that_does_not_exist_is_refused_by_name(robot, options, message):
@@ -202,12 +225,28 @@ def driver_arguments(actions, context):
             {'rviz': 'true'},
             ['sim_driver', *OURS, 'recorder', 'robot_state_publisher', 'rviz2'],
         ),
+        (
+            {'rviz': 'true', 'mounting': 'wall', 'record': 'false'},
+            ['sim_driver', *OURS, 'robot_state_publisher', LEVEL, 'rviz2'],
+        ),
         ({'robot': 'real', 'driver': 'false'}, [*OURS, 'recorder']),
     ],
 )
 def test_the_nodes_are_launched_that_the_arguments_ask_for(launched, arguments, added):
     actions, _ = launched(**arguments)
     assert nodes_in(actions) == added and len(actions) == len(added) + ('rviz' in arguments)
+
+
+def test_rviz_shows_a_mounted_arm_in_a_frame_that_is_level(launched):
+    from launch.utilities import perform_substitutions
+
+    actions, context = launched(rviz='true', mounting='wall', tf_prefix='a_')
+    (level,) = (a for a in actions if getattr(a, 'node_executable', '') == LEVEL)
+    words = [perform_substitutions(context, part) for part in level.cmd[1:13]]
+    given = dict(zip(words[::2], words[1::2], strict=True))
+    assert (given['--frame-id'], given['--child-frame-id']) == ('a_base_link', 'a_base_link_level')
+    R = matrix_from_quat([float(given[f'--q{axis}']) for axis in 'xyzw'])
+    np.testing.assert_allclose(R[:, 2], (-1.0, 0.0, 0.0), atol=1e-8)  # up, in base_link
 
 
 @pytest.mark.parametrize(
@@ -247,12 +286,12 @@ def test_the_driver_waits_for_the_simulated_controller(launched, tmp_path, given
 
     own = tmp_path / 'own.yaml'
     own.write_text(f'/**: {{ros__parameters: {{gripper: {gripper}}}}}')
-    actions, context = launched(
-        robot='controller', ur_type='ur5e', params_file=str(own), **given
-    )
+    given = {'ur_type': 'ur5e', 'mounting': 'wall', 'params_file': str(own), **given}
+    actions, context = launched(robot='controller', **given)
     *_, watch, process = actions
     words = [word[0].text for word in process.cmd[1:]]
-    assert words == ['--ur-type', 'ur5e', '--host', host, '--gripper', gripper]
+    assert words[:4] == ['--ur-type', 'ur5e', '--mounting', 'wall']
+    assert words[4:] == ['--host', host, '--gripper', gripper]
 
     def after(text):
         about = {'name': '', 'cmd': [], 'cwd': None, 'env': None, 'pid': 1}

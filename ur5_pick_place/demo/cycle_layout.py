@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
-from ur5_pick_place.config_files import read_yaml, user_path
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.spots import Displacement, Spot, Stand
 from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.mounting import FLOOR
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     T_BASE_LINK_BASE,
@@ -23,7 +21,7 @@ from ur5_pick_place.kinematics.transforms import (
     rpy_from_matrix,
     tool_down,
 )
-from ur5_pick_place.sim.layouts import LAYOUTS, mounted
+from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.sim.physics.cell import MAX_PARTS, upright
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle.file import Cycle, load_cycle
@@ -161,16 +159,6 @@ def _last_place(cycle: Cycle, place: str) -> str:
         if moved.pick == place:
             place = moved.release
     return place
-
-
-def mounted_scene(scene_file: Path, ur_type: str, stand: Stand, folder: Path) -> Path:
-    """Return the scene file of a cell: as given, or that of a mounted arm in `folder`."""
-    if stand.mounting == FLOOR:
-        return scene_file
-    content = mounted(read_yaml(scene_file, 'scene file'), ur_type, stand.mounting)
-    path = folder / 'scene.yaml'
-    path.write_text(yaml.safe_dump(content), encoding='utf-8')
-    return path
 
 
 def with_wall(

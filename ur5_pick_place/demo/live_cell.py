@@ -21,7 +21,7 @@ from typing import Any
 
 from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
 from ur5_pick_place.demo.configuration import CONFIG, scene_file
-from ur5_pick_place.demo.cycle_layout import layout, mounted_scene, pick_places, read_cycle
+from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
 from ur5_pick_place.demo.options import TABLE_BELOW, add_cycle, add_gripper, add_rtf
 from ur5_pick_place.demo.processes import NodeProcesses, begin_command, working_folder
 from ur5_pick_place.demo.spots import (
@@ -40,6 +40,7 @@ from ur5_pick_place.nodes.ros.distro import discovery
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.grippers import DIGITAL
+from ur5_pick_place.sim.layouts import mounted_scene
 from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.names import HOME
@@ -118,7 +119,9 @@ def _run(given: argparse.Namespace) -> None:
     missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
     _check_port(given.port)
     with _reserved(domain), working_folder() as folder:
-        scene = mounted_scene(scene_file(given.gripper), given.ur_type, stand, folder)
+        scene = mounted_scene(
+            scene_file(given.gripper), given.ur_type, given.mounting, folder
+        )
         specs = _specs(given, scene, {'pick_place': own, 'sim_driver': sim})
         with NodeProcesses(specs, domain, folder) as nodes:
             _prepare(scene, nodes, missing)

@@ -13,7 +13,7 @@ import yaml
 
 from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.demo.configuration import CONFIG, Configuration, scene_file
-from ur5_pick_place.demo.cycle_layout import mounted_scene, pattern, with_wall
+from ur5_pick_place.demo.cycle_layout import pattern, with_wall
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain
 from ur5_pick_place.demo.progress import ProgressDisplay
@@ -24,6 +24,7 @@ from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.sim.layouts import mounted_scene
 
 if TYPE_CHECKING:
     from rclpy.context import Context
@@ -185,7 +186,9 @@ def scene_of(options: DemoOptions) -> Scene:
 
 def scene_path(options: DemoOptions, work: Path) -> Path:
     """Return the scene file of all nodes; what differs from that of config/ is in `work`."""
-    path = mounted_scene(scene_file(options.gripper), options.ur_type, options.stand, work)
+    path = mounted_scene(
+        scene_file(options.gripper), options.ur_type, options.stand.mounting, work
+    )
     if not options.wall:
         return path
     start, target = (options.task.spots[name] for name in ('start', 'target'))

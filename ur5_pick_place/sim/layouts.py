@@ -3,10 +3,13 @@
 
 import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import yaml
 
+from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -124,3 +127,13 @@ def mounted(scene: Mapping[str, Any], ur_type: str, mounting: Mounting) -> dict[
     }
     height = table_height(ur_type, mounting)
     return {**scene, 'table_height': height, 'boxes': [*scene.get('boxes', []), plate]}
+
+
+def mounted_scene(scene_file: Path, ur_type: str, mounting: Mounting, folder: Path) -> Path:
+    """Return the scene file of a cell: as given, or that of a mounted arm in `folder`."""
+    if mounting == FLOOR:
+        return scene_file
+    content = mounted(read_yaml(scene_file, 'scene file'), ur_type, mounting)
+    path = folder / 'scene.yaml'
+    path.write_text(yaml.safe_dump(content), encoding='utf-8')
+    return path

@@ -3,7 +3,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,6 @@ from typing import Any
 
 from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.task.grippers.registry import DEFAULT
 
@@ -68,6 +67,7 @@ def node_list(
     cockpit: Mapping[str, Parameter] | None = None,
     record: bool = False,
     parameters: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+    mounted_scene: Callable[[Path], Path] | None = None,
 ) -> tuple[NodeSpec, ...]:
     """
     Return the package's nodes for a robot.
@@ -79,6 +79,8 @@ def node_list(
     `gripper`: the kind of gripper; empty for that of the user's file, else the default. `cockpit`:
     parameters of the cockpit; None = no cockpit. `record`: whether the flight recorder is one of
     them. `parameters`: by executable, of those that start; they win over all others.
+    `mounted_scene`: returns the scene file of the simulated cell from that for an arm which stands
+    on the table; not used if the user's file names one.
 
     Raises `InvalidInput`: the robot is unknown, a calibration file is given for the simulated
     cell, or the user's file has another value for a parameter that an argument determines.
@@ -91,10 +93,12 @@ def node_list(
     own_file = (user_path(params_file),) if params_file else ()
     own = _own_parameters(own_file[0], namespace, shared) if own_file else {}
     choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
-    _check_table(robot, mounting, own, parameters)
-    files = partial(
-        _files_of, config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file
-    )
+    kind = str(gripper or own.get('gripper', DEFAULT))
+    files = partial(_files_of, config, robot, kind, own_file)
+    if robot in SIMULATED and mounted_scene and 'scene_file' not in own:
+        usual = [read_parameters(f) for f in _files_of(config, robot, kind, (), 'pick_place')]
+        (*_, standing) = (found['scene_file'] for found in usual if 'scene_file' in found)
+        arm['scene_file'] = shared['scene_file'] = str(mounted_scene(config / standing))
     wanted: dict[str, Mapping[str, Parameter]] = dict.fromkeys(_ROBOT_NODES, shared)
     wanted['pick_place'] = {**shared, **choice, **_places(namespace, config, robot, own)}
     wanted |= _optional_nodes(shared, robot, cockpit, record)
@@ -170,19 +174,6 @@ def _places(
         return {}
     suffix = f'-{name.replace("/", "-")}'  # no name of ROS has a '-'
     return {'poses_file': str(poses_file(config, robot, suffix))}
-
-
-def _check_table(
-    robot: str, mounting: str, own: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]
-) -> None:
-    """Refuse a simulated arm that would be mounted into the table of config/."""
-    is_own = 'scene_file' in own or all('scene_file' in given.get(n, {}) for n in _ROBOT_NODES)
-    is_fixed = robot == 'controller' or (robot == 'sim' and not is_own)
-    if is_fixed and Mounting.read(mounting) != FLOOR:
-        raise InvalidInput(
-            f'mounting = {mounting!r}: the table of config/ suits an arm that stands on it; give '
-            'robot:=sim a params_file with a scene_file of your own, or use make cell MOUNTING=…'
-        )
 
 
 def _check_robot(robot: str, kinematics_params_file: str) -> None:
