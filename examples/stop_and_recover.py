@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop a run halfway, see why it stopped, rearm and go home."""
-
-import threading
+"""Stop a run halfway, see why it stopped, rearm, and bring the part back."""
 
 from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.errors import ExecutionError
 
+START = (0.45, -0.20, 0.02)  # [m] in base_link
+JUST_ABOVE = (0.45, -0.20, 0.03)  # for the part to be 10 mm over the table
+
+
+def stop_halfway(event: dict[str, object]) -> None:
+    """Stop the arm while it carries the part; a person would press Ctrl-C."""
+    if event.get('stage') == 'transfer':
+        cell.stop()  # returns once the arm is at rest
+
+
 with PickPlaceClient() as cell:
     cell.init_gripper()
     cell.teach('home')
-    cell.teach('start', xyz=(0.45, -0.20, 0.02))
+    cell.teach('start', xyz=START)
     cell.teach('target', xyz=(0.40, 0.25, 0.02), yaw_deg=30)
     cell.plan()
-    timer = threading.Timer(2.0, cell.stop)  # a person would press Ctrl-C
-    timer.start()
     try:
-        cell.run()
+        cell.run(on_event=stop_halfway)
     except ExecutionError as error:
         print(f'ended early: {error}')
-    finally:
-        timer.cancel()  # if the run ended by itself: its stop would interrupt go_home
     print(cell.state)  # nothing moves until rearm
-    cell.stop()  # returns once the arm is at rest
     cell.rearm()
     cell.go_home()  # planned from where the arm is, with what it holds
+    cell.move_to(xyz=JUST_ABOVE)
+    cell.open_gripper()
+    cell.go_home()  # straight up first, as the part stands between the fingers
     print(cell.state)
-    # A part in the gripper stays there: hold it, then call cell.open_gripper().

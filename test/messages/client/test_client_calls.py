@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client over a link that stands in for the nodes, and messages as they would send them."""
 
-import runpy
 import sys
 import threading
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
@@ -104,7 +102,6 @@ def cell(link, monkeypatch):
     return PickPlaceClient()
 
 
-EXAMPLES = Path(__file__).parents[3] / 'examples'
 SEEN, UNSEEN = 'grasp_verified', 'grasp_unverified'
 WARNED = 'stop: stopping; call ~/rearm before the next motion; it is\\non'
 
@@ -122,25 +119,6 @@ def test_a_stop_that_fails_on_an_interrupt_is_told_aloud(cell, capsys):
     assert capsys.readouterr().err == 'stop: timed out; USE THE EMERGENCY STOP\n'
     if sys.version_info >= (3, 11):
         assert interrupt.value.__notes__ == ['stop: timed out; USE THE EMERGENCY STOP']
-
-
-def test_the_example_of_a_stop_stops_nothing_once_its_run_has_ended(monkeypatch, capsys):
-    client, Timer = MagicMock(), threading.Timer
-    cell = client.return_value.__enter__.return_value
-    cell.run.side_effect = ExecutionError('run refused')
-    timers = []
-
-    def short(_seconds, stop):
-        timers.append(Timer(0.2, stop))
-        return timers[-1]
-
-    monkeypatch.setattr('ur5_pick_place.client.PickPlaceClient', client)
-    monkeypatch.setattr(threading, 'Timer', short)
-    runpy.run_path(str(EXAMPLES / 'stop_and_recover.py'))
-    (timer,) = timers
-    timer.join(5.0)
-    assert [name for name, *_ in cell.method_calls][-4:] == ['run', 'stop', 'rearm', 'go_home']
-    assert 'ended early: run refused' in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
