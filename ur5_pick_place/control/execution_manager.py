@@ -4,6 +4,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from ur5_pick_place.control.braking import (
@@ -37,48 +38,40 @@ IsWanted = Callable[[], bool]
 """Returns whether a motion is still requested; called when it has passed the gate."""
 
 
+@dataclass(eq=False)
 class ExecutionManager:
     """
     Executes one motion at a time, and stops the arm, whatever moves it.
 
     One lock guards its state: answers, joints and `watch` may come from different threads.
-
-    - `planner`: its gate checks every motion
-    - `status`: kept up to date by the owner
-    - `unset_parameters`: which parameters the user must set; not empty refuses all motion
-    - `on_change`: called with the motion state when it changes
-    - `clock`: returns the steady time [s]
-    - `replaces`: whether a trajectory may replace a running one; else a stop cancels, and the
-      robot brakes
-
-    - `stops`: number of calls of `stop`, for callers that are about to plan
-    - `interruptions`: number of stops, faults and rearms: a motion requested before one does not
-      begin after it
     """
 
-    def __init__(
-        self,
-        planner: MotionPlanner,
-        controller: Controller,
-        status: RobotStatus,
-        settings: tuple[HealthSettings, TrackingSettings],
-        unset_parameters: str,
-        on_change: Callable[[str], object],
-        clock: Callable[[], float],
-        replaces: bool = True,
-    ) -> None:
-        self._replaces = replaces
-        self._planner, self._controller, self.status = planner, controller, status
-        self._health, self._tracking = settings
-        self._on_state, self._clock = skip_repeated(on_change), clock
+    planner: MotionPlanner  # its gate checks every motion
+    controller: Controller
+    status: RobotStatus  # kept up to date by the owner
+    settings: tuple[HealthSettings, TrackingSettings]
+    unset_parameters: str  # which the user must set; not empty, it refuses all motion
+    on_change: Callable[[str], object]  # called with the motion state when it changes
+    clock: Callable[[], float]  # returns the steady time [s]
+    # whether a trajectory may replace a running one; else a stop cancels, and the robot brakes
+    replaces: bool = True
+    stops: int = 0  # calls of `stop`, for callers that are about to plan
+    # stops, faults and rearms: a motion requested before one does not begin after it
+    interruptions: int = 0
+
+    def __post_init__(self) -> None:
+        self._health, self._tracking = self.settings
+        self._on_state = skip_repeated(self.on_change)
         self._lock, self._gating = threading.RLock(), threading.Lock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
-        self._seen = Conditions(controller, status, self._health, unset_parameters, clock)
+        self._seen = Conditions(
+            self.controller, self.status, self._health, self.unset_parameters, self.clock
+        )
         self._latch = StopLatch(self._seen)
-        self._reduced = ReducedMode(planner, status)
+        self._reduced = ReducedMode(self.planner, self.status)
         self._foreign, self._own = self._seen.foreign_motion, self._seen.own_goals
-        self._last_watch, self.stops, self.interruptions = clock(), 0, 0
+        self._last_watch = self.clock()
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -109,7 +102,7 @@ class ExecutionManager:
                 motion = self._goal or self._stream
                 path = path_ahead(motion, self.status.q)
             # Too long for the lock; if another motion runs afterwards, that is looked at.
-            contact = self._planner.why_blocked(path) if len(path) else ''
+            contact = self.planner.why_blocked(path) if len(path) else ''
             with self._lock:
                 if not contact:
                     return
@@ -128,7 +121,7 @@ class ExecutionManager:
         Raises `GateRefusal`, `ExecutionError`: nothing was sent; gives the reason.
         """
         with self._admitted(trajectory):
-            prepared = self._controller.prepare(trajectory)  # takes time if it is long
+            prepared = self.controller.prepare(trajectory)  # takes time if it is long
             with self._beginning(is_wanted):
                 self._send(trajectory, on_end, prepared)
 
@@ -182,15 +175,15 @@ class ExecutionManager:
             goal.enter(Phase.CANCELING, reason)  # an object in its braking path
         if (stream := self._stream) and stream.can_stop(is_near):
             braking = stream.stop(reason)
-            if blocked := too_near(self._planner, braking) if is_near else '':
+            if blocked := too_near(self.planner, braking) if is_near else '':
                 stream.ended = Outcome.failed(reason + blocked)
                 self._hold()
         self._cancel_stopped_motion()
         self._publish_state()
 
     def _stop_goal(self, goal: Goal, reason: str, is_near: bool, can_wait: bool) -> None:
-        are_old = self.status.age(self._clock()) > self._tracking.takeover_time
-        can_tell = self._replaces and not (is_near or are_old)
+        are_old = self.status.age(self.clock()) > self._tracking.takeover_time
+        can_tell = self.replaces and not (is_near or are_old)
         is_unknown = can_tell and goal.is_starting(self.status.stamp)
         if (are_old and can_wait) or is_unknown:
             goal.pending_stop = reason  # until joints and feedback show where the arm is
@@ -198,18 +191,18 @@ class ExecutionManager:
             self._brake(goal, reason, is_near, are_old)
 
     def _brake(self, goal: Goal, reason: str, is_near: bool, are_old: bool) -> None:
-        braking, takeover, now = None, self._tracking.takeover_time, self._clock()
+        braking, takeover, now = None, self._tracking.takeover_time, self.clock()
         # Somebody else may have stopped the arm since old joints.
-        if self._replaces and not self._seen.foreign_goal and not are_old:
-            braking = braking_motion(goal, self.status, self._planner, takeover, now)
-        blocked = too_near(self._planner, braking) if is_near else ''
+        if self.replaces and not self._seen.foreign_goal and not are_old:
+            braking = braking_motion(goal, self.status, self.planner, takeover, now)
+        blocked = too_near(self.planner, braking) if is_near else ''
         if braking is None or blocked:
             goal.enter(Phase.CANCELING, reason + blocked)
             return
         stamp, scaling = self.status.stamp, self.status.speed_scaling
         points = stamp + (goal.trajectory.t - goal.time_at(stamp, scaling)) / scaling
-        is_late = self._clock() - now > takeover / 2  # as the search was not run for a while
-        is_bad = is_late or not self._controller.may_replace(points, stamp)
+        is_late = self.clock() - now > takeover / 2  # as the search was not run for a while
+        is_bad = is_late or not self.controller.may_replace(points, stamp)
         if is_bad and not is_near and goal.waits < _WAITS:
             goal.waits, goal.pending_stop = goal.waits + 1, reason
             return
@@ -223,7 +216,7 @@ class ExecutionManager:
         self._latch.set(reason)
         self._latch.was_moving |= self.is_moving
         if is_new or self.is_moving:
-            self._controller.cancel()
+            self.controller.cancel()
         if self._stream:
             self._hold()
         if self.is_moving:
@@ -295,13 +288,13 @@ class ExecutionManager:
             self.fail(fault)
         elif not fault and self._latch.has_never_been_ready and not self._seen.foreign_goal:
             self._latch.has_never_been_ready = bool(self._seen.why_not_ready)
-        unavailable, now = self._controller.why_unavailable, self._clock()
+        unavailable, now = self.controller.why_unavailable, self.clock()
         if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
         if unavailable:
             self._own.record_all_ended()
         current = self._goal.id if self._goal else None
-        self._own.forget_lost(self._controller.goals, current, now)
+        self._own.forget_lost(self.controller.goals, current, now)
         if foreign := self._foreign_fault:
             self.fail(foreign)
         if too_fast := self._reduced.objection(self._goal or self._stream):
@@ -327,7 +320,7 @@ class ExecutionManager:
         else:
             goal.accept(self.status)
             if goal.is_canceled or goal is not self._goal:
-                self._controller.cancel()  # answered after it was replaced or stopped
+                self.controller.cancel()  # answered after it was replaced or stopped
         self._publish_state()
 
     def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
@@ -376,13 +369,13 @@ class ExecutionManager:
 
     def _check_streams(self, what: str, advice: str) -> None:
         """Raise `ExecutionError` unless the controller follows a stream, which `what` needs."""
-        if not self._replaces:
+        if not self.replaces:
             raise ExecutionError(
                 f'{what} needs a controller that accepts a stream of trajectories; the '
                 f'passthrough trajectory controller accepts complete trajectories only: {advice} '
                 'start driver and nodes with another controller'
             )
-        if why_not := self._controller.why_no_stream:
+        if why_not := self.controller.why_no_stream:
             raise ExecutionError(f'motion refused: {why_not}')
 
     @contextmanager
@@ -394,11 +387,11 @@ class ExecutionManager:
         """
         with self._gating:
             self._check_may_begin()
-            scene, q = self._planner.scene, self.status.q
+            scene, q = self.planner.scene, self.status.q
             assert q is not None  # it is ready
             # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
-            yield self._planner.check(trajectory, q, self._reduced.is_on)
-            has_scene_changed = self._planner.scene is not scene
+            yield self.planner.check(trajectory, q, self._reduced.is_on)
+            has_scene_changed = self.planner.scene is not scene
         if has_scene_changed:
             self.stop_if_blocked()
 
@@ -414,7 +407,7 @@ class ExecutionManager:
 
     def _note_stall(self) -> None:
         """Discount silence while this process was not run; latch if it was suspended."""
-        now = self._clock()
+        now = self.clock()
         gap, self._last_watch = now - self._last_watch, now
         self.status.discount_stall(gap, now)
         if was_suspended(gap, self._health.peer_timeout) and not self._latch.has_never_been_ready:
@@ -441,7 +434,7 @@ class ExecutionManager:
     def _cancel_stopped_motion(self) -> None:
         """Cancel a stopped motion until it has ended and the arm is at rest."""
         goal = self._goal
-        if goal and goal.is_braking and ends_braking(goal, self.status, self._clock()):
+        if goal and goal.is_braking and ends_braking(goal, self.status, self.clock()):
             goal.enter(Phase.CANCELING)
         brakes = self._stream or (goal and (goal.is_braking or goal.pending_stop))
         if brakes and not self._seen.foreign_goal:
@@ -449,7 +442,7 @@ class ExecutionManager:
         elif self._latch.reason:
             self._latch.cancel()
         elif goal and goal.is_canceled:
-            self._controller.cancel()
+            self.controller.cancel()
 
     def _send(
         self,
@@ -462,9 +455,9 @@ class ExecutionManager:
     ) -> None:
         """Send a goal that begins at the stamp `begin` [s], 0 = on arrival; it brakes if told."""
         stamp = self.status.stamp  # under load /clock arrives later than the joints
-        wait = 0.0 if self._replaces else transfer_time(trajectory)
+        wait = 0.0 if self.replaces else transfer_time(trajectory)
         monitor = MotionMonitor(trajectory, self._tracking, stamp, wait)
-        now, scaling, progress = self._clock(), self.status.speed_scaling, (stamp, 0.0)
+        now, scaling, progress = self.clock(), self.status.speed_scaling, (stamp, 0.0)
         goal = Goal(
             trajectory,
             monitor,
@@ -481,7 +474,7 @@ class ExecutionManager:
         self._goal = goal
         self._own.record_sent(goal.id, goal.sent)
         self._foreign.stillness.forget()
-        self._controller.send(goal, self)
+        self.controller.send(goal, self)
         self._publish_state()
 
     def _begin_stream(
@@ -495,7 +488,7 @@ class ExecutionManager:
         loop = stream.loop
         segment, fault = stream.tick(self.status)
         if segment is not None:
-            self._controller.follow(segment)
+            self.controller.follow(segment)
         if loop.stop_reason and not stream.is_wanted_stop:
             self._latch.set(loop.stop_reason)
         if loop.outcome and loop.outcome.ok:

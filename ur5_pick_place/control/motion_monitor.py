@@ -109,31 +109,24 @@ class StallDetector:
         )
 
 
+@dataclass(eq=False)
 class MotionMonitor:
     """
     Monitors one motion by the measured joints, independent of the controller's reports.
 
     The plan's time advances with the robot's speed scaling, so that a slowed arm is not overdue.
-
-    - `now`: stamp of the joints when the motion was sent [s]
-    - `wait`: longest time in which the robot still receives the trajectory and does not move [s]
     """
 
-    def __init__(
-        self,
-        trajectory: Trajectory,
-        settings: TrackingSettings,
-        now: float,
-        wait: float = 0.0,
-    ) -> None:
-        self._wait, self._first = wait, np.empty(0)
-        self._trajectory = trajectory
-        self._settings = settings
-        self._now = now
-        self._stall = StallDetector(settings.stall_time)
-        self._scaling = 0.0  # at the last joints
-        self.plan_time = 0.0
-        """Scaled time since the start [s], not clipped to the duration."""
+    trajectory: Trajectory
+    settings: TrackingSettings
+    now: float  # stamp of the latest joints [s], first of those when the motion was sent
+    wait: float = 0.0  # longest time until the robot has received the trajectory and moves [s]
+    plan_time: float = 0.0  # scaled time since the start [s], not clipped to the duration
+    _first: Array | None = None  # joints (6,) at first [rad]
+    _scaling: float = 0.0  # at the latest joints
+
+    def __post_init__(self) -> None:
+        self._stall = StallDetector(self.settings.stall_time)
 
     def allow_late_start(self, q: Array) -> bool:
         """
@@ -141,12 +134,12 @@ class MotionMonitor:
 
         Returns whether it is.
         """
-        if not self._first.size or np.abs(q - self._first).max() > _BEGUN:
+        if self._first is None or np.abs(q - self._first).max() > _BEGUN:
             return False
         # Not to the very beginning: the arm may be behind the plan here, but not ahead of it.
         latest = self._time_to_leave(_BEGUN) + _UNSEEN
         self.plan_time = min(self.plan_time, latest)
-        self._stall = StallDetector(self._settings.stall_time)
+        self._stall = StallDetector(self.settings.stall_time)
         return True
 
     def tick(self, now: float, q: Array, speed_scaling: float) -> str | None:
@@ -155,49 +148,49 @@ class MotionMonitor:
 
         The arm may be anywhere on the part of the path planned for the last `stall_time`.
         """
-        passed, self._now = max(0.0, now - self._now), now
-        self._first = self._first if self._first.size else q
-        if self._wait > 0.0:
-            self._wait -= passed
+        passed, self.now = max(0.0, now - self.now), now
+        self._first = q if self._first is None else self._first
+        if self.wait > 0.0:
+            self.wait -= passed
             away = float(np.abs(q - self._first).max())
             if away <= _BEGUN:
                 return None
-            self._wait, self.plan_time, passed = 0.0, self._time_to_leave(away), 0.0
+            self.wait, self.plan_time, passed = 0.0, self._time_to_leave(away), 0.0
         # Since the last joints it may have changed at any time. The arm may be behind the plan.
         self.plan_time += passed * max(self._scaling, speed_scaling)
         self._scaling = speed_scaling
-        planned = self._trajectory.sample(self.plan_time)[0]
+        planned = self.trajectory.sample(self.plan_time)[0]
         return self._stall.tick(now, q, planned) or self._path_deviation(q)
 
     def _time_to_leave(self, away: float) -> float:
         """Return when the plan is `away` [rad] from its start [s]; its end if it never is."""
-        times = self._trajectory.dense_times(_PATH_STEP)
-        gone = np.abs(self._trajectory.sample(times)[0] - self._trajectory.q[0]).max(axis=1)
+        times = self.trajectory.dense_times(_PATH_STEP)
+        gone = np.abs(self.trajectory.sample(times)[0] - self.trajectory.q[0]).max(axis=1)
         return float(times[(gone >= away).argmax()]) if gone.max() >= away else float(times[-1])
 
     def _path_deviation(self, q: Array) -> str | None:
-        recent = self.plan_time - np.linspace(0.0, self._settings.stall_time, _RECENT_SAMPLES)
-        planned = self._trajectory.sample(recent)[0]
+        recent = self.plan_time - np.linspace(0.0, self.settings.stall_time, _RECENT_SAMPLES)
+        planned = self.trajectory.sample(recent)[0]
         away = np.abs(planned - q).max(axis=1)
-        if away.min() <= self._settings.path_tolerance:
+        if away.min() <= self.settings.path_tolerance:
             return None
         joint = int(np.abs(planned[away.argmin()] - q).argmax())
         return (
             f'the arm does not follow: {JOINT_NAMES[joint]} is {away.min():.3f} rad from where '
-            f'the motion was within the last {self._settings.stall_time} s'
+            f'the motion was within the last {self.settings.stall_time} s'
         )
 
     @property
     def within(self) -> tuple[float, float]:
         """The times of the plan [s] between which the arm is, as `tick` ensures."""
-        return self.plan_time - self._settings.stall_time, self.plan_time
+        return self.plan_time - self.settings.stall_time, self.plan_time
 
     @property
     def is_overdue(self) -> bool:
         """Whether the planned end is past by more than `goal_time` and 1 s, in scaled time."""
-        return self.plan_time > self._trajectory.duration + self._settings.goal_time + 1.0
+        return self.plan_time > self.trajectory.duration + self.settings.goal_time + 1.0
 
     def arrived(self, q: Array, qd: Array) -> bool:
         """Return whether measured joints (6,) [rad, rad/s] are at the goal and at rest."""
-        away = np.abs(q - self._trajectory.q[-1]).max()
-        return bool(away <= self._settings.goal_tolerance and np.abs(qd).max() <= 0.02)
+        away = np.abs(q - self.trajectory.q[-1]).max()
+        return bool(away <= self.settings.goal_tolerance and np.abs(qd).max() <= 0.02)

@@ -6,6 +6,8 @@ A path that retraces itself passes the same joints more than once: of passes tha
 near the earliest counts, so that nothing after it is left out.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ur5_pick_place.kinematics.transforms import Array
@@ -42,22 +44,19 @@ def first_pass(
     return t
 
 
+@dataclass(eq=False)
 class PathTracker:
-    """
-    Follows an arm along joints (n, 6) of its path [rad], always forwards.
+    """Follows an arm along its path, always forwards."""
 
-    Of the next `ahead` samples the nearest one counts.
-    """
-
-    def __init__(self, path: Array, ahead: int, equally_near: float = 0.0) -> None:
-        self._path, self._ahead, self._equally_near = path, ahead, equally_near
-        self.index = 0
-        """Of the sample at which the arm is."""
+    path: Array  # (n, 6) joints [rad]
+    ahead: int  # of so many samples the nearest one counts
+    equally_near: float = 0.0  # [rad]; of samples that are, the first one counts
+    index: int = 0  # of the sample at which the arm is
 
     def advance(self, q: Array) -> Array:
         """Find the sample nearest to joints (6,) [rad]; return each joint's distance from it."""
-        away = np.abs(self._path[self.index : self.index + self._ahead] - q)
+        away = np.abs(self.path[self.index : self.index + self.ahead] - q)
         largest = away.max(axis=1)
-        nearest = int((largest <= largest.min() + self._equally_near).argmax())
+        nearest = int((largest <= largest.min() + self.equally_near).argmax())
         self.index += nearest
         return np.asarray(away[nearest])

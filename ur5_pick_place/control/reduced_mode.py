@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a motion is slow enough for the robot's reduced mode, also one that runs already."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ur5_pick_place.control.controller import Goal
@@ -15,16 +17,17 @@ _STEP = 0.01  # [s] between samples: a check must not delay the processing of jo
 _SLACK = 1.005  # the gate samples at other times, and admits a little more than the limit
 
 
+@dataclass(eq=False)
 class ReducedMode:
     """Compares motions with the limit of the reduced mode, while the robot is in it."""
 
-    def __init__(self, planner: MotionPlanner, status: RobotStatus) -> None:
-        self._planner, self._status = planner, status
-        self._seen: Goal | Stream | None = None  # compared already, since the mode changed
+    planner: MotionPlanner
+    status: RobotStatus
+    _seen: Goal | Stream | None = None  # compared already, since the mode changed
 
     @property
     def is_on(self) -> bool:
-        return self._status.safety_mode == SAFETY_REDUCED
+        return self.status.safety_mode == SAFETY_REDUCED
 
     def objection(self, motion: Goal | Stream | None) -> str:
         """Return why a running motion must stop, once per motion and mode, or an empty text."""
@@ -33,7 +36,7 @@ class ReducedMode:
         if not self.is_on or motion is self._seen:
             return ''
         self._seen = motion
-        q = self._status.q
+        q = self.status.q
         if motion is None or motion.stop_reason or q is None:
             return ''
         if (trajectory := motion.trajectory) is None:
@@ -43,7 +46,7 @@ class ReducedMode:
 
     def _excess(self, trajectory: Trajectory, begin: float) -> str:
         """Return what is too fast from time `begin` [s] on; empty if nothing is."""
-        planner, limits = self._planner, self._planner.limits_in(True)
+        planner, limits = self.planner, self.planner.limits_in(True)
         if limits is planner.limits:
             return ''  # max_speed is the limit in this mode too
         limit, t = limits.speed, np.arange(begin, trajectory.duration, _STEP)

@@ -6,6 +6,8 @@ A stop concerns the arm, not only our own goals: it may be moved by an unknown c
 whose sender has died.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ur5_pick_place.control.conditions import Conditions
@@ -23,24 +25,21 @@ _HOLD_PERIOD, _DEACTIVATE_PERIOD = 0.1, 0.3  # [s] between repetitions
 _CANCEL_PERIOD = 0.1  # [s] between two cancel requests while no joint_states are received
 
 
+@dataclass(eq=False)
 class StopLatch:
-    """
-    Refuses motion while it is set, and sends the hold commands of a stop.
+    """Refuses motion while it is set, and sends the hold commands of a stop."""
 
-    - `reason`: why it is set; empty while it is reset
-    - `has_never_been_ready`: whether the robot has not been ready yet since the start
-    - `was_moving`: whether a motion of ours was running when the fault occurred
-    """
-
-    def __init__(self, conditions: Conditions) -> None:
-        self._seen = conditions
-        self.reason = ''
-        self.has_never_been_ready = True
-        self.was_moving = False
-        self._q_hold: Array | None = None  # the joints of the hold command
-        self._holds = 0  # hold commands still to be sent
-        self._moving_since: float | None = None
-        self._held = self._last_deactivation = self._last_cancel = -np.inf  # steady times
+    seen: Conditions
+    reason: str = ''  # why it is set; empty while it is reset
+    has_never_been_ready: bool = True  # whether the robot has not been ready since the start
+    was_moving: bool = False  # whether a motion of ours was running when the fault occurred
+    _q_hold: Array | None = None  # the joints of the hold command
+    _holds: int = 0  # hold commands still to be sent
+    _moving_since: float | None = None
+    # steady times [s]
+    _held: float = -np.inf
+    _last_deactivation: float = -np.inf
+    _last_cancel: float = -np.inf
 
     def set(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
@@ -62,13 +61,13 @@ class StopLatch:
 
     def update(self) -> None:
         """Send pending hold commands; to be called periodically."""
-        if self._seen.knows_joints and not self._seen.has_goals:
+        if self.seen.knows_joints and not self.seen.has_goals:
             self._hold_interrupted_arm()
         self._hold()
 
     def cancel(self) -> None:
         """Cancel every goal, and stop an arm that moves without one."""
-        seen = self._seen
+        seen = self.seen
         has_goals, is_moving = seen.has_goals, seen.is_possibly_moving
         if has_goals or (is_moving and self._is_cancel_due()):
             seen.controller.cancel()
@@ -85,14 +84,14 @@ class StopLatch:
         """Return how far a stop that began `seconds` ago has come, by the measured joints."""
         if not self.reason:
             return StopProgress.OVER
-        if not self._seen.knows_joints:
+        if not self.seen.knows_joints:
             return StopProgress.UNSEEN
-        moves_on = self._seen.foreign_motion.stillness.moves_on(seconds)
+        moves_on = self.seen.foreign_motion.stillness.moves_on(seconds)
         return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
 
     def _end_motion_without_goal(self) -> None:
         """Stop an arm that a topic or another controller moves, by ever stronger measures."""
-        seen, now = self._seen, self._seen.clock()
+        seen, now = self.seen, self.seen.clock()
         self._moving_since = began = now if self._moving_since is None else self._moving_since
         duration = now - began
         # Holding old joints would pull the arm back.
@@ -106,8 +105,8 @@ class StopLatch:
 
     def _is_cancel_due(self) -> bool:
         """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""
-        now = self._seen.clock()
-        if self._seen.knows_joints:
+        now = self.seen.clock()
+        if self.seen.knows_joints:
             return True
         if now - self._last_cancel <= _CANCEL_PERIOD:
             return False
@@ -122,7 +121,7 @@ class StopLatch:
         moved on by servo lag and braking distance, up to 0.1 rad at full speed, and it would jump
         back by that as soon as somebody unlocks it or presses Play.
         """
-        status = self._seen.status
+        status = self.seen.status
         if not (self.was_moving and status.is_held_by_robot) or self._holds:
             return
         assert status.q is not None and status.qd is not None
@@ -134,4 +133,4 @@ class StopLatch:
     def _hold(self) -> None:
         if self._holds and self._q_hold is not None:
             self._holds -= 1
-            self._seen.controller.hold(self._q_hold)
+            self.seen.controller.hold(self._q_hold)

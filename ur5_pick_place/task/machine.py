@@ -9,6 +9,7 @@ import functools
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -53,36 +54,35 @@ class Port(Protocol):
         """Brake the present motion, if there is one, along its path."""
 
 
+@dataclass(eq=False)
 class Machine:
     """
     Plans, runs, pauses, stops and rearms; one job at a time.
 
     Ticks, replies and requests may come from different threads.
-
-    `emit`: takes the name of an event of `events` and its fields.
-
-    - `plan`: the plan that `start_run` runs
-    - `stop_reason`: why no job may start before `rearmed`; empty if one may
-    - `is_in_freedrive`: whether the arm is in freedrive; set by the owner
-    - `stops`: how often `stop` was called: a request that takes time compares it before it acts
     """
 
-    def __init__(self, planner: CyclePlanner, run: CycleRun, port: Port, emit: Emit) -> None:
-        self._planner, self._run, self._port, self._emit = planner, run, port, emit
+    planner: CyclePlanner
+    run: CycleRun
+    port: Port
+    emit: Emit  # takes the name of an event of `events` and its fields
+    plan: CyclePlan | None = None  # what `start_run` runs
+    stop_reason: str = ''  # why no job may start before `rearmed`; empty if one may
+    is_in_freedrive: bool = False  # set by the owner
+    # how often `stop` was called: a request that takes time compares it before it acts
+    stops: int = 0
+    _job: Job | None = None
+    _taught_since: str = ''  # the place for which a plan was dropped
+    _is_planning: bool = False
+    _is_pattern_new: bool = False  # its place was taught during the job
+    _is_part_known: bool = False
+    _idle_ticks: int = 0
+    _is_carried: bool | None = None  # as last sent to the planner; None = nothing was
+
+    def __post_init__(self) -> None:
         self._lock = threading.RLock()
-        self._job: Job | None = None
-        self._on_end: OnOutcome = lambda _outcome: None
-        self.plan: CyclePlan | None = None
-        self._taught_since = ''  # the place for which a plan was dropped
-        self._is_planning = False
-        self._is_pattern_new = False  # its place was taught during the job
-        self.stop_reason = ''
-        self.is_in_freedrive = False
-        self._is_part_known = False
         self._part_held = Stable(_UNSEEN)
-        self._idle_ticks = 0
-        self._is_carried: bool | None = None  # as last sent to the planner; None = nothing was
-        self.stops = 0
+        self._on_end: OnOutcome = lambda _outcome: None
 
     @property
     def job_name(self) -> str:
@@ -104,8 +104,8 @@ class Machine:
             return 'planned' if self.plan else 'idle'
         if job != RUN:
             return f'busy: {job}'
-        waits = f' ({self._run.waits_for})' if self._run.waits_for else ''
-        return f'{"paused" if self._run.is_paused else "running"}: {self._run.stage}{waits}'
+        waits = f' ({self.run.waits_for})' if self.run.waits_for else ''
+        return f'{"paused" if self.run.is_paused else "running"}: {self.run.stage}{waits}'
 
     # -- requests: each returns a message or raises an error -----------------------------------
 
@@ -120,19 +120,19 @@ class Machine:
         with self._planning():
             self.plan, self._taught_since = None, ''
             self._update_part()
-            first = self._run.progress.done if self._planner.pattern.gridded else 0
-            plan = self._planner.plan(poses, self._joints(), self._report_progress, first)
+            first = self.run.progress.done if self.planner.pattern.gridded else 0
+            plan = self.planner.plan(poses, self._joints(), self._report_progress, first)
         self.plan = plan
-        stages = [stage.name for stage in self._planner.cycle]
+        stages = [stage.name for stage in self.planner.cycle]
         n = len(plan.cycles)
-        self._emit(
+        self.emit(
             events.PLANNED,
             branch=plan.branch,
             motion_time=plan.motion_time,
             stages=stages,
             cycles=n,
         )
-        self._emit(events.PLAN_REPORT, rows=plan_rows(plan))
+        self.emit(events.PLAN_REPORT, rows=plan_rows(plan))
         what = f'{f"{n} cycles of " if n > 1 else ""}{len(stages)} stages'
         text = f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
         for planned in plan.cycles[0]:
@@ -154,44 +154,44 @@ class Machine:
             place = self._taught_since
             why = f', as {place} was taught elsewhere since' if place else ''
             raise ExecutionError(f'no plan{why}: call ~/plan first')
-        self._planner.check_unchanged(plan, poses)
+        self.planner.check_unchanged(plan, poses)
         away = float(np.abs(self._joints() - plan.q_start).max())
-        if away > self._planner.planner.settings.start_tolerance:
+        if away > self.planner.planner.settings.start_tolerance:
             raise ExecutionError(
                 f'the arm is {away:.3f} rad from the start of the plan: plan again or ~/go_home'
             )
         self._check_first_grip()
         if self.plan is not plan:
             raise ExecutionError('the plan was dropped while it was checked: call ~/plan again')
-        return self.start(RUN, self._run.cycle(plan))
+        return self.start(RUN, self.run.cycle(plan))
 
     def go_home(self, poses: Poses) -> str:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
         self._check_can_start()
         self._update_part()
-        run = self._run
+        run = self.run
         with self._planning():
-            motions = self._planner.motions_home(
+            motions = self.planner.motions_home(
                 poses, self._joints(), run.is_carrying, run.placed_parts, run.part
             )
-        return self.start('go_home', self._run.home(motions))
+        return self.start('go_home', self.run.home(motions))
 
     @locked
     def pause(self) -> str:
         """Bring the arm to rest on its path and wait for `resume`."""
         if self.job_name != RUN:
             raise ExecutionError('nothing to pause: no cycle is running')
-        self._run.pause()
-        self._port.cancel_motion()
-        return f'pausing at stage {self._run.stage!r}'
+        self.run.pause()
+        self.port.cancel_motion()
+        return f'pausing at stage {self.run.stage!r}'
 
     @locked
     def resume(self) -> str:
         """Continue the paused cycle."""
-        if not self._run.is_paused:
+        if not self.run.is_paused:
             raise ExecutionError('not paused')
-        self._run.resume()
-        return f'resuming stage {self._run.stage!r}'
+        self.run.resume()
+        return f'resuming stage {self.run.stage!r}'
 
     @locked
     def start(
@@ -203,14 +203,14 @@ class Machine:
         `on_end`: takes how the job ended: done, or early with a reason.
         """
         self._check_can_start()
-        if self._port.why_not_ready:
-            raise ExecutionError(self._port.why_not_ready)
-        self._run.resume()
+        if self.port.why_not_ready:
+            raise ExecutionError(self.port.why_not_ready)
+        self.run.resume()
         self._update_part()
-        if self._run.is_carrying:
+        if self.run.is_carrying:
             self._send_carried(True)
         self._job, self._on_end = Job(name, steps), on_end
-        self._emit(events.STARTED, job=name)
+        self.emit(events.STARTED, job=name)
         return f'{name} started'
 
     @locked
@@ -222,12 +222,12 @@ class Machine:
             self._end(reason)
         elif is_new and is_fault:  # not requested, so it is an event
             self.plan = None
-            self._emit(events.STOPPED, job='', stage='', reason=reason)
+            self.emit(events.STOPPED, job='', stage='', reason=reason)
 
     @locked
     def forget_plan(self, place: str) -> None:
         """Forget the plan, as a place was taught; a pattern there begins anew after the job."""
-        if place in self._planner.needed:
+        if place in self.planner.needed:
             self._taught_since = place if self.plan else self._taught_since
             self.plan = None
         self.renew_pattern(place)
@@ -245,7 +245,7 @@ class Machine:
     def rearmed(self) -> None:
         """Accept jobs again; the next run needs a new plan."""
         self.stop_reason, self.plan = '', None
-        self._emit(events.REARMED)
+        self.emit(events.REARMED)
 
     # -- ticks ---------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class Machine:
         while command := job.tick(seen):
             if isinstance(command, Carry):
                 self._is_carried = command.load is not None
-            self._port.send(command, functools.partial(self._take_reply, job, command))
+            self.port.send(command, functools.partial(self._take_reply, job, command))
             if not isinstance(command, Carry):
                 return  # only a Carry, which moves nothing and is answered at once, takes no tick
         if job.is_done:
@@ -267,9 +267,9 @@ class Machine:
 
     def _observe(self) -> Observation:
         """Observe the robot; after a stop its payload is unknown: a program's start resets it."""
-        seen = self._port.observe()
+        seen = self.port.observe()
         if seen.stop_reason:
-            self._run.payload.forget()
+            self.run.payload.forget()
         return seen
 
     @locked
@@ -287,13 +287,13 @@ class Machine:
             return
         seen, was_known = self._observe(), self._is_part_known
         try:
-            self._is_part_known = was_known or self._run.gripper.is_known(seen)
-            is_held = self._part_held.update(seen.t, self._run.gripper.proves(seen))
-            if not was_known and self._run.gripper.counts_as_holding(seen):
-                self._emit(events.PART_IN_HAND)  # the next job treats it as carried, and emits too
+            self._is_part_known = was_known or self.run.gripper.is_known(seen)
+            is_held = self._part_held.update(seen.t, self.run.gripper.proves(seen))
+            if not was_known and self.run.gripper.counts_as_holding(seen):
+                self.emit(events.PART_IN_HAND)  # the next job treats it as carried, and emits too
                 self._send_carried(True)
             elif is_held is not None and is_held is not self._is_carried:
-                self._run.update_part(seen)
+                self.run.update_part(seen)
                 self._send_carried(is_held)
         except Exception:  # the gripper's driver may raise anything; the next job reports it
             return
@@ -302,17 +302,17 @@ class Machine:
         """Send the planner whether the gripper holds the part, unless that was sent before."""
         if is_held is not self._is_carried:
             self._is_carried = is_held
-            self._port.send(Carry(self._run.part if is_held else None), lambda _reply: None)
+            self.port.send(Carry(self.run.part if is_held else None), lambda _reply: None)
 
     def _update_part(self) -> None:
         with _driver_errors():
-            self._run.update_part(self._port.observe())
+            self.run.update_part(self.port.observe())
 
     def _check_first_grip(self) -> None:
         """Refuse a run that would push closed fingers onto the part that it is to grip."""
-        place = first_grip(self._planner.steps)
+        place = first_grip(self.planner.steps)
         with _driver_errors():
-            is_shut = bool(place) and self._run.gripper.is_closed(self._port.observe())
+            is_shut = bool(place) and self.run.gripper.is_closed(self.port.observe())
         if is_shut:
             raise ExecutionError(
                 f'the gripper is closed, and the cycle grips at {place} before any '
@@ -325,25 +325,25 @@ class Machine:
             return
         if not job.is_done:
             job.abandon(error)
-        self._port.cancel_motion()
-        self._run.resume()
-        self._run.waits_for = ''
+        self.port.cancel_motion()
+        self.run.resume()
+        self.run.waits_for = ''
         reason = job.error
         if reason:
             with suppress(Exception):  # of a gripper's own driver: the stop is latched anyhow
-                reason += self._run.register_loss(self._port.observe())
+                reason += self.run.register_loss(self.port.observe())
             self.stop_reason, self.plan = self.stop_reason or reason, None
-            self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
+            self.emit(events.STOPPED, job=job.name, stage=self.run.stage, reason=reason)
         else:
             if job.name == RUN and self.plan and self.plan.first:
                 self.plan = None  # the next run begins with the first position again
-            self._emit(events.DONE, job=job.name)
+            self.emit(events.DONE, job=job.name)
         self._begin_new_pattern()
         self._on_end(Outcome.from_reason(reason))
 
     def _begin_new_pattern(self) -> None:
         if self._is_pattern_new and not self._job:
-            self._run.progress.begin()
+            self.run.progress.begin()
             self._is_pattern_new = False
 
     @contextmanager
@@ -359,7 +359,7 @@ class Machine:
             self._is_planning = False
 
     def _report_progress(self, branch: str, stage: str, share: float) -> None:
-        self._emit(events.PLANNING, branch=branch, stage=stage, share=round(share, 3))
+        self.emit(events.PLANNING, branch=branch, stage=stage, share=round(share, 3))
 
     def _check_can_start(self) -> None:
         """Refuse a job during a stop, in freedrive or while another job runs."""
@@ -376,7 +376,7 @@ class Machine:
             raise ExecutionError('busy planning: wait or call ~/stop')
 
     def _joints(self) -> Any:
-        q = self._port.observe().q
+        q = self.port.observe().q
         if not np.isfinite(q).all():
             raise ExecutionError('no joint_states yet: check that the driver is running')
         return q

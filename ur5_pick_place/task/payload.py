@@ -2,6 +2,7 @@
 """The payload of the robot, with and without a part in the gripper."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,30 +36,18 @@ def _payload_of(
     return SetPayload(load.mass, (x, y, z), (xx, yy, zz, xy, xz, yz))
 
 
+@dataclass(eq=False)
 class RobotPayload:
-    """
-    Sets the payload of the robot, and keeps what this node has set.
+    """Sets the payload of the robot, and keeps what this node has set."""
 
-    - `scene`: returns the scene, whose boxes give the inertia
-    - `tool`: mass [kg] and centre in tool0 [m] of the empty tool
-    - `part`: returns the part in the gripper, as it is held
-
-    - `wanted`: whether the payload that was requested last includes the part; None = none was
-    - `confirmed`: the same for the one that the robot has confirmed; None = unknown
-    - `confirmed_early`: the same for one that was set and confirmed before its stage; None = none
-      was
-    """
-
-    def __init__(
-        self,
-        scene: Callable[[], Scene],
-        tool: tuple[float, tuple[float, ...]],
-        part: Callable[[], Load],
-    ) -> None:
-        self._scene, self._tool, self._part = scene, tool, part
-        self.wanted: bool | None = None
-        self.confirmed: bool | None = None
-        self.confirmed_early: bool | None = None
+    scene: Callable[[], Scene]  # returns the scene, whose boxes give the inertia
+    tool: tuple[float, tuple[float, ...]]  # mass [kg] and centre in tool0 [m] of the empty tool
+    part: Callable[[], Load]  # returns the part in the gripper, as it is held
+    # whether the payload that was requested last includes the part; None = none was
+    wanted: bool | None = None
+    confirmed: bool | None = None  # the same for the one that the robot has; None = unknown
+    # the same for one that was set and confirmed before its stage; None = none was
+    confirmed_early: bool | None = None
 
     @property
     def may_have_part(self) -> bool:
@@ -72,8 +61,8 @@ class RobotPayload:
     def set(self, with_part: bool) -> Steps[None]:
         """Set the payload, and wait for the robot to confirm it."""
         self.wanted, self.confirmed = with_part, None  # as the job may end before
-        part = self._part() if with_part else None
-        yield from perform(_payload_of(self._scene(), self._tool, part), ANSWER_TIMEOUT)
+        part = self.part() if with_part else None
+        yield from perform(_payload_of(self.scene(), self.tool, part), ANSWER_TIMEOUT)
         self.confirmed = with_part
 
     def set_in_stage(self, with_part: bool) -> Steps[None]:

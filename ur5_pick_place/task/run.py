@@ -2,6 +2,7 @@
 """The steps of a cycle and of the motion home, for a `Job`."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -38,43 +39,34 @@ _REPLAN_TIME = 120.0  # [s]
 _MOVED_AWAY = 0.01  # [rad] from where the last motion ended; a settling arm moves a fifth of that
 
 
+@dataclass(eq=False)
 class CycleRun:
-    """
-    Runs a planned cycle; may be paused between and within motions.
+    """Runs a planned cycle; may be paused between and within motions."""
 
-    - `planner`: plans the remaining motion after a pause
-    - `tool_payload`: mass [kg] and centre of gravity in tool0 [m] of the empty tool
-    - `emit`: takes the name of an event of `events` and its fields
-    """
+    planner: CyclePlanner  # plans the remaining motion after a pause
+    gripper: Gripper
+    settings: TaskSettings
+    # mass [kg] and centre of gravity in tool0 [m] of the empty tool
+    tool_payload: tuple[float, tuple[float, float, float]]
+    emit: Emit  # takes the name of an event of `events` and its fields
+    is_carrying: bool = False  # whether a part was gripped and not released since
+    is_paused: bool = False  # whether a pause was requested and has not been ended
+    # parts at other places, as planned for the latest stage that began
+    placed_parts: tuple[Box, ...] = ()
+    stage: str = ''
+    waits_for: str = ''  # what the cycle waits for without a fault; empty if it does not
+    _pauses: int = 0
+    _is_opening: bool = False  # the gripper opens during the move to a part
+    _empty_check: Steps[None] | None = None  # that the gripper is empty, to be done
+    _q_end: Array | None = None  # where the last motion ended, until the next begins
+    _number: int = 0  # of the cycle
 
-    def __init__(
-        self,
-        planner: CyclePlanner,
-        gripper: Gripper,
-        settings: TaskSettings,
-        tool_payload: tuple[float, tuple[float, float, float]],
-        emit: Emit,
-    ) -> None:
-        self._planner, self.gripper, self._settings = planner, gripper, settings
-        self._emit = emit
-        self._as_given = self.part = settings.part_load(planner.planner.scene.tool)
+    def __post_init__(self) -> None:
+        planner = self.planner.planner
+        self._as_given = self.part = self.settings.part_load(planner.scene.tool)
         """The part as a load in tool0, as it is gripped in the present stage."""
-        self.payload = RobotPayload(lambda: planner.planner.scene, tool_payload, lambda: self.part)
-        self._signal = gripper.signal()
-        self.is_carrying = False
-        """Whether a part was gripped and not released since."""
-        self.is_paused = False
-        """Whether a pause was requested and has not been ended."""
-        self._pauses = 0
-        self.placed_parts: tuple[Box, ...] = ()
-        """Parts at other places, as planned for the latest stage that began."""
-        self.stage = ''
-        self.waits_for = ''
-        """What the cycle waits for without a fault; empty if it does not."""
-        self._is_opening = False  # the gripper opens during the move to a part
-        self._empty_check: Steps[None] | None = None  # that the gripper is empty, to be done
-        self._q_end: Array | None = None  # where the last motion ended, until the next begins
-        self._number = 0  # of the cycle
+        self.payload = RobotPayload(lambda: planner.scene, self.tool_payload, lambda: self.part)
+        self._signal = self.gripper.signal()
         self.progress = PatternProgress()
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
@@ -92,7 +84,7 @@ class CycleRun:
                 self._enter(planned, 0)
                 yield from self._do(planned)
             self.progress.begin(self._number)
-            self._emit(events.CYCLE_DONE, number=self._number, of=of)
+            self.emit(events.CYCLE_DONE, number=self._number, of=of)
         self.part = self._as_given
         self.progress.begin()
 
@@ -145,10 +137,10 @@ class CycleRun:
         self.progress.settle(is_holding)
         if is_holding and not self.is_carrying:
             self._mark_carried()
-            self._emit(events.PART_IN_HAND)
+            self.emit(events.PART_IN_HAND)
         elif is_held is False and self.is_carrying and self.gripper.is_supplied(seen):  # it fell
             self.is_carrying = False
-            self._emit(events.PART_LOST, stage=self.stage)
+            self.emit(events.PART_LOST, stage=self.stage)
 
     def register_loss(self, seen: Observation) -> str:
         """
@@ -182,7 +174,7 @@ class CycleRun:
 
     def _enter(self, planned: PlannedStage, i: int) -> None:
         self.stage = planned.stages[i].name
-        self._emit(events.STAGE, stage=self.stage, remark=planned.remark)
+        self.emit(events.STAGE, stage=self.stage, remark=planned.remark)
 
     def _do(self, planned: PlannedStage) -> Steps[None]:
         if planned.motion:
@@ -226,7 +218,7 @@ class CycleRun:
         yield from self._check_empty()  # a person may hand it a part during the wait
         wait = Wait(stage)
         self.waits_for = wait.reason
-        self._emit(events.WAITING, stage=stage.name, reason=wait.reason)
+        self.emit(events.WAITING, stage=stage.name, reason=wait.reason)
         seen = yield None
         while self.is_paused or not wait.is_over(seen):
             self._check_carried(seen)
@@ -246,7 +238,7 @@ class CycleRun:
         if self.gripper.part_signal(seen) or (is_unseen and self.gripper.counts_as_holding(seen)):
             self._mark_carried()
         if is_unseen and self.is_carrying and not step.is_part_checked:
-            self._emit(events.GRASP_UNVERIFIED)
+            self.emit(events.GRASP_UNVERIFIED)
 
     def _mark_carried(self) -> None:
         self.is_carrying, self._signal = True, self.gripper.signal()
@@ -268,7 +260,7 @@ class CycleRun:
             self.is_carrying = False
         self.progress.settle(is_held=False)  # the next part in the gripper is another one
         if was_carrying:
-            self._emit(events.PLACED, place=step.after.place)
+            self.emit(events.PLACED, place=step.after.place)
 
     def _open_on_the_way(self) -> Steps[None]:
         """Open the empty gripper while the arm moves, if it is not open."""
@@ -311,7 +303,7 @@ class CycleRun:
             yield from check
 
     def _expect_part(self, planned: PlannedStage) -> Steps[None]:
-        tries = self._settings.grasp_retries if planned.retry else 0
+        tries = self.settings.grasp_retries if planned.retry else 0
         # Whether an earlier stage has set the payload with the part.
         had_part = bool(self.payload.wanted) and self.payload.confirmed_early is None
         while True:
@@ -319,7 +311,7 @@ class CycleRun:
                 yield from self.gripper.expect_part()
                 break
             except MissedGrasp as missed:
-                self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
+                self.emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
                     if self.payload.may_have_part:
                         yield from self.payload.set(with_part=False)
@@ -336,7 +328,7 @@ class CycleRun:
             yield from self.payload.set(with_part=True)
         self._mark_carried()
         verified = self.gripper.part_signal((yield None))  # one tick, so that the stage is seen
-        self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
+        self.emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Steps[None]:
         motion, tracker, i = planned.moved, StageTracker(planned), 0
@@ -373,7 +365,7 @@ class CycleRun:
 
         def plan() -> None:
             parts = self.placed_parts
-            found.append(self._planner.replan_rest(planned, q, within, self.is_carrying, parts))
+            found.append(self.planner.replan_rest(planned, q, within, self.is_carrying, parts))
 
         yield from perform(Compute(plan, 'planning the remaining motion'), _REPLAN_TIME)
         return found[0]
@@ -383,18 +375,18 @@ class CycleRun:
             self._check_in_place((yield from self._wait_until_resumed()))
 
     def _wait_until_resumed(self) -> Steps[Observation]:
-        self._emit(events.PAUSED, stage=self.stage)
+        self.emit(events.PAUSED, stage=self.stage)
         seen = yield None
         while self.is_paused or not seen.is_at_rest:
             self._check_carried(seen)
             seen = yield None
-        self._emit(events.RESUMED, stage=self.stage)
+        self.emit(events.RESUMED, stage=self.stage)
         return seen
 
     def _report_wait(self, seen: Observation) -> None:
         wait = SLIDER_WAIT if seen.speed_scaling == 0.0 else ''
         if wait and not self.waits_for:
-            self._emit(events.WAITING, stage=self.stage, reason=wait)
+            self.emit(events.WAITING, stage=self.stage, reason=wait)
         self.waits_for = wait
 
     def _check_carried(self, seen: Observation) -> None:

@@ -219,15 +219,12 @@ class JogVelocity:
 
     def _singular_room(self, q: Array, qd: Array, seconds: float) -> tuple[float, str]:
         step = _PROBE * qd / np.abs(qd).max()
-        here, there = (self._smallest(at) for at in (q, q + step))
+        here, there = (float(self._singular_values(at)[-1]) for at in (q, q + step))
         approach = (here - there) * np.abs(qd).max() / _PROBE * seconds
         if approach <= _APPROACH or here - approach >= _NEAREST:
             return 1.0, ''
         room = (here - _NEAREST) / approach if here > _INSIDE else max(here / _NEAREST, _CREEP)
         return max(0.0, room), f'the arm is {nearest_singularity(self._model, q).text}'
-
-    def _smallest(self, q: Array) -> float:
-        return float(self._singular_values(q)[-1])
 
     def _singular_values(self, q: Array) -> Array:
         return np.asarray(np.linalg.svd(_weighted(jacobian(self._model, q)), compute_uv=False))

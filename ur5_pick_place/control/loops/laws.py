@@ -43,6 +43,8 @@ downhill and equally long, and a law in other coordinates has a stationary point
 is refused with a message.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
@@ -54,25 +56,20 @@ DAMPED_BELOW = 0.02
 _DAMPING = 0.05  # [m] at the singularity itself; its square falls linearly with that of the value
 
 
+@dataclass(frozen=True)
 class ResolvedRate:
-    """
-    Damped least squares on the SE(3) logarithm, undamped away from singularities.
-
-    - `gain`: K [1/s]
-    - `length`: how many metres one radian counts when directions are compared
-    """
+    """Damped least squares on the SE(3) logarithm, undamped away from singularities."""
 
     name = 'resolved_rate'
-
-    def __init__(self, model: Model, gain: float, length: float) -> None:
-        self._model, self._gain = model, gain
-        self._length = length
+    model: Model
+    gain: float  # K [1/s]
+    length: float  # how many metres one radian counts when directions are compared
 
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
         step = np.empty(6)
-        self._model.arm.resolve(q, T_goal, self._length, DAMPED_BELOW, _DAMPING, step)
-        return self._gain * step
+        self.model.arm.resolve(q, T_goal, self.length, DAMPED_BELOW, _DAMPING, step)
+        return self.gain * step
 
     def why_unreachable(self, _q: Array, _T_goal: Array) -> str:
         """Return '': this law can start from any joints."""

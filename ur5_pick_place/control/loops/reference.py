@@ -183,18 +183,14 @@ class Reference:
         """The last committed state."""
         return self._states[-1]
 
-    @property
-    def room(self) -> int:
-        """Number of committed cycles after now."""
-        return self._first + len(self._states) - 1 - int(self.time / CYCLE + 1e-6)
-
     def missing(self, committed: int) -> int:
         """
         Return how many cycles to extend by, so that the next advance needs none of the ramp.
 
         Its length is not known yet; the longest of the recent ones is taken. Below 1 = none.
         """
-        return committed + max(1, *self._advances) - self.room
+        ahead = self._first + len(self._states) - 1 - int(self.time / CYCLE + 1e-6)
+        return committed + max(1, *self._advances) - ahead
 
     @property
     def is_still(self) -> bool:

@@ -104,17 +104,17 @@ def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) ->
             )
 
 
+@dataclass
 class PatternProgress:
     """
     How many cycles of a pattern are done; the next run continues there.
 
-    `done`: a cycle counts as soon as its part may fall, as a run may be stopped before the fingers
-    are open, and the next part must not be laid on this one.
+    A cycle counts as soon as its part may fall, as a run may be stopped before the fingers are
+    open, and the next part must not be laid on this one.
     """
 
-    def __init__(self) -> None:
-        self.done = 0
-        self._is_unconfirmed = False
+    done: int = 0
+    _is_unconfirmed: bool = False
 
     def begin(self, done: int = 0) -> None:
         """Begin after `done` cycles."""
