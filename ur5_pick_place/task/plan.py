@@ -64,11 +64,6 @@ class CyclePlan:
     objects: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def placed_parts(self) -> tuple[tuple[Box, ...], ...]:
-        """The parts at other places when each cycle begins."""
-        return tuple(stages[0].placed_parts if stages else () for stages in self.cycles)
-
-    @property
     def motion_time(self) -> float:
         """Time the arm moves [s]."""
         return sum(motion.trajectory.duration for motion in self.motions)

@@ -141,7 +141,7 @@ def test_a_box_of_the_scene_may_have_the_name_of_a_part_that_was_placed(cycle_pl
     planner.set_scene(replace(SCENE, boxes=[*SCENE.boxes, Box('part 1', T, np.full(3, 0.1))]))
     pattern = PatternSettings(target_grid=(3, 1, 1), target_pitch=(0.09, 0.0, 0.0))
     cycle = planner_of(cycle_planner, pattern=pattern, arm=planner)
-    placed = cycle.plan(POSES, HOME).placed_parts[-1]
+    placed = cycle.plan(POSES, HOME).cycles[-1][0].placed_parts
     assert [box.name for box in placed] == ['part 2', 'part 3']
 
 
@@ -329,7 +329,7 @@ def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):
     settings = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
     planner = planner_of(cycle_planner, pattern=settings)
     plan, run = planner.plan(POSES, HOME), make_run(planner)
-    assert [len(boxes) for boxes in plan.placed_parts] == [0, 1]
+    assert [len(stages[0].placed_parts) for stages in plan.cycles] == [0, 1]
     Robot().do(Job('run', run.cycle(plan)))
     (part,) = run.placed_parts
     assert part.T_base_link_box[:3, 3] == pytest.approx([0.35, 0.25, 0.0225])

@@ -327,7 +327,8 @@ def test_the_blow_off_is_never_on_together_with_the_suction():
 
     def steps():
         yield from gripper.close()
-        yield from gripper.open()
+        yield from gripper.begin_opening()
+        yield from gripper.await_fingers()
 
     job, t, reply = Job('grip', steps()), 0.0, None
     while not job.is_done:

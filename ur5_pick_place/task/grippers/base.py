@@ -216,10 +216,6 @@ class Gripper(ABC):
         yield from self.begin_closing()
         yield from self.await_fingers()
 
-    def open(self) -> Steps[None]:
-        yield from self.begin_opening()
-        yield from self.await_fingers()
-
     def opens_in(self, seen: Observation) -> float:
         """Return the time [s] until the gripper, which is opening, will be open."""
         return self.fingers_done_at - seen.t
