@@ -104,6 +104,17 @@ def test_a_flood_of_connections_is_bounded_and_a_client_gets_in_afterwards():
         assert insist(ask) == struct.pack('>HB', 19, ord('v'))
 
 
+def test_a_full_port_refuses_at_once_says_so_once_and_has_room_when_one_leaves(make_box, caplog):
+    box = make_box()
+    wires = [box.connect(29990) for _ in range(30)]
+    for _ in range(5):
+        assert box.connect(29990).is_closed()
+    assert [record.args[0] for record in caplog.records] == [29990]
+    wires.pop().socket.close()
+    box.step(2)
+    assert '"NORMAL"' in box.connect(29990).ask('state')
+
+
 @pytest.mark.parametrize(
     'port, message', [(29990, b'state\n'), (29999, b'x\n'), (30004, b'\0\3S')]
 )

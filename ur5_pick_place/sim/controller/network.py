@@ -128,6 +128,7 @@ class Port:
     forget: Callable[[Client], None] = _ignore
     most: int = 1 << 16
     clients: list[Client] = field(default_factory=list)
+    is_full: bool = False
 
 
 def answer_lines(answer: Callable[[str], str], last: str = '') -> Callable[[Client], bool]:
@@ -224,9 +225,11 @@ class Network:
             except OSError:
                 return
             if len(port.clients) >= _MOST_CLIENTS:
-                _log.warning('port %d: %s refused, %d are connected', port.number, address[0],
-                             _MOST_CLIENTS)
                 sock.close()
+                if not port.is_full:  # else a flood would fill the log
+                    _log.warning('port %d: %s refused, %d are connected', port.number, address[0],
+                                 _MOST_CLIENTS)
+                port.is_full = True
                 continue
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -252,6 +255,7 @@ class Network:
         self._selector.unregister(client.socket)
         client.socket.close()
         client.port.clients.remove(client)
+        client.port.is_full = False
         client.port.forget(client)
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import random
 import socket
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 from ur5_pick_place.errors import InvalidInput
@@ -29,20 +30,19 @@ class RunningController:
         self.host = '127.0.0.1'
         if sys.platform == 'linux':  # which answers at every 127.x.y.z, others at one
             self.host = '.'.join(['127', *(str(random.randint(2, 253)) for _ in range(3))])
-        self.process = subprocess.Popen(
-            [sys.executable, '-c', _RUN, '--host', self.host, *options],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        assert self.process.stdout is not None
-        said = []
-        for line in self.process.stdout:
-            said.append(line)
-            if line.startswith(_READY):
+        with tempfile.TemporaryFile('w+') as log:  # a pipe that nobody reads would fill and block
+            self.process = subprocess.Popen(
+                [sys.executable, '-c', _RUN, '--host', self.host, *options],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+            assert self.process.stdout is not None
+            if any(line.startswith(_READY) for line in self.process.stdout):
                 return
-        self.process.wait()
-        raise InvalidInput(f'sim_controller has not started: {"".join(said)}')
+            self.process.wait()
+            log.seek(0)
+            raise InvalidInput(f'sim_controller has not started: {log.read()}')
 
     def __enter__(self) -> 'RunningController':
         return self
