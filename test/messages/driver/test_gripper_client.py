@@ -2,13 +2,11 @@
 """The client of a gripper's action against the simulated Robotiq's node, with ideal fingers."""
 
 import math
-import threading
 import time
 from types import SimpleNamespace
 
 import pytest
 import rclpy
-from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.serialization import serialize_message
 from sensor_msgs.msg import JointState
 
@@ -47,11 +45,9 @@ class Bench:
 
     def __init__(self, graph, kind):
         self.graph, self.replies, self.fingers = graph, [], Fingers()
-        group, ours = ReentrantCallbackGroup(), graph.node
+        ours = graph.node
         self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
-        self.server = GripperActions(
-            graph.begin('theirs'), self.driver, self.core, threading.Lock(), group
-        )
+        self.server = GripperActions(graph.begin('theirs'), self.driver, self.core)
         settings = ActionSettings(gripper_action_type=kind)
         self.client = GripperClient(ours, settings, lambda: 0.008, 0.5)
         self.joints = ours.create_publisher(JointState, 'joint_states', 10)

@@ -2,7 +2,6 @@
 """The trajectory controllers' action servers, topics and query service on the simulated cell."""
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
 from control_msgs.action import FollowJointTrajectory
@@ -11,7 +10,6 @@ from control_msgs.srv import QueryTrajectoryState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue, SetParametersResult
 from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import Header
@@ -42,19 +40,11 @@ class ActionFace:
     """
     One action server of the simulated driver, whose goals run in the driver's own time.
 
-    `kind`: of the action. `name`: of the action. `lock`: held by whoever touches the driver.
+    `kind`: of the action. `name`: of the action.
     """
 
-    def __init__(
-        self,
-        node: Node,
-        driver: Driver,
-        kind: Any,
-        name: str,
-        lock: Lock,
-        group: CallbackGroup,
-    ) -> None:
-        self._node, self._driver, self._lock, self._group = node, driver, lock, group
+    def __init__(self, node: Node, driver: Driver, kind: Any, name: str) -> None:
+        self._node, self._driver = node, driver
         self._kind, self._action = kind, name
         self._running: dict[bytes, tuple[Any, Any, Future[Any]]] = {}
         self._server: ActionServer[Any, Any, Any] | None = None
@@ -70,11 +60,11 @@ class ActionFace:
         raise NotImplementedError
 
     def begin(self, request: Any) -> Any:
-        """Begin a goal in the driver; the lock is held."""
+        """Begin a goal in the driver."""
         raise NotImplementedError
 
     def cancel(self, goal: Any) -> None:
-        """Cancel a goal in the driver; the lock is held."""
+        """Cancel a goal in the driver."""
         raise NotImplementedError
 
     def ending(self, goal: Any) -> str:
@@ -127,7 +117,6 @@ class ActionFace:
                 goal_callback=consider,
                 handle_accepted_callback=lambda handle: self.pass_on(self._start, handle),
                 cancel_callback=self._cancel,
-                callback_group=self._group,
             )
 
     async def _consider(self, request: Any) -> GoalResponse:
@@ -141,8 +130,7 @@ class ActionFace:
     def _start(self, handle: Any) -> None:
         if self._server is None:  # destroyed since the goal was accepted
             return
-        with self._lock:
-            goal = self.begin(handle.request)
+        goal = self.begin(handle.request)
         self._running[_key(handle)] = handle, goal, Future()
         handle.execute()
 
@@ -163,43 +151,28 @@ class ActionFace:
 
     def _cancel_now(self, handle: Any) -> None:
         if _key(handle) in self._running:
-            with self._lock:
-                self.cancel(self._running[_key(handle)][1])
+            self.cancel(self._running[_key(handle)][1])
 
 
 class TrajectoryServer(ActionFace):
     """
     One trajectory controller's interface.
 
-    `name`: of the controller. `lock`: held by whoever touches the driver.
+    `name`: of the controller.
     """
 
-    def __init__(
-        self, node: Node, driver: Driver, name: str, lock: Lock, group: CallbackGroup
-    ) -> None:
+    def __init__(self, node: Node, driver: Driver, name: str) -> None:
         self._name, self._controller = name, driver.trajectory[name]
-        super().__init__(
-            node, driver, FollowJointTrajectory, f'{name}/follow_joint_trajectory', lock, group
-        )
+        super().__init__(node, driver, FollowJointTrajectory, f'{name}/follow_joint_trajectory')
         self._has_parameter = self._controller.splices
-        node.create_service(
-            GetParameters, f'{name}/get_parameters', self._get_parameters, callback_group=group
-        )
-        node.create_service(
-            SetParameters, f'{name}/set_parameters', self._set_parameters, callback_group=group
-        )
+        node.create_service(GetParameters, f'{name}/get_parameters', self._get_parameters)
+        node.create_service(SetParameters, f'{name}/set_parameters', self._set_parameters)
         if name == PASSTHROUGH:
             return
-        node.create_subscription(
-            JointTrajectory,
-            f'{name}/joint_trajectory',
-            through_link(driver, self._follow),
-            SYSTEM_DEFAULT,
-            callback_group=group,
-        )
-        node.create_service(
-            QueryTrajectoryState, f'{name}/query_state', self._query, callback_group=group
-        )
+        follow = through_link(driver, self._follow)
+        topic = f'{name}/joint_trajectory'
+        node.create_subscription(JointTrajectory, topic, follow, SYSTEM_DEFAULT)
+        node.create_service(QueryTrajectoryState, f'{name}/query_state', self._query)
 
     @property
     def is_absent(self) -> bool:
@@ -210,10 +183,9 @@ class TrajectoryServer(ActionFace):
         through_link(self._driver, callback, reliable=True)(handle)
 
     async def consider(self, request: FollowJointTrajectory.Goal) -> None:
-        with self._lock:
-            command = command_from_msg(request.trajectory)
-            tolerances = tolerances_from_msg(request.goal_tolerance)
-            self._controller.check_goal(command, self._driver.time, tolerances)
+        command = command_from_msg(request.trajectory)
+        tolerances = tolerances_from_msg(request.goal_tolerance)
+        self._controller.check_goal(command, self._driver.time, tolerances)
 
     def begin(self, request: FollowJointTrajectory.Goal) -> AcceptedGoal:
         try:
@@ -257,8 +229,7 @@ class TrajectoryServer(ActionFace):
 
     def _follow(self, message: JointTrajectory) -> None:
         try:
-            with self._lock:
-                self._controller.follow(command_from_msg(message), self._driver.time)
+            self._controller.follow(command_from_msg(message), self._driver.time)
         except InvalidInput as error:
             self._node.get_logger().error(f'{self._name}: trajectory ignored: {error}')
 
@@ -284,8 +255,7 @@ class TrajectoryServer(ActionFace):
             )
         if parameter.value.type != ParameterType.PARAMETER_BOOL:
             return SetParametersResult(reason=f"wrong type of parameter '{parameter.name}'")
-        with self._lock:
-            self._controller.splices = parameter.value.bool_value
+        self._controller.splices = parameter.value.bool_value
         return SetParametersResult(successful=True)
 
     def _is_declared(self, name: str) -> bool:
@@ -294,8 +264,7 @@ class TrajectoryServer(ActionFace):
     def _query(
         self, request: QueryTrajectoryState.Request, response: QueryTrajectoryState.Response
     ) -> QueryTrajectoryState.Response:
-        with self._lock:
-            state = self._controller.query(to_seconds(request.time))
+        state = self._controller.query(to_seconds(request.time))
         response.success = state is not None
         if state is None:
             response.message = 'No trajectory runs at that time.'

@@ -2,10 +2,8 @@
 """The services of the driver's dashboard client."""
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 from ur_dashboard_msgs import srv
@@ -17,30 +15,27 @@ Fill = Callable[[Any, Any], Answer]
 """Takes request and response, fills the response's own fields and returns what is answered."""
 
 
-def serve_dashboard(node: Node, driver: Driver, lock: Lock, group: CallbackGroup) -> None:
-    """Serve `dashboard_client/…`; `lock` is held by whoever touches the driver."""
+def serve_dashboard(node: Node, driver: Driver) -> None:
+    """Serve `dashboard_client/…`."""
     dashboard = driver.dashboard
 
     def serve(kind: type, name: str, fill: Fill) -> None:
         def answer(request: Any, response: Any) -> Any:
-            with lock:
-                response.success, text = fill(request, response)
+            response.success, text = fill(request, response)
             setattr(response, 'message' if kind is Trigger else 'answer', text)
             return response
 
-        node.create_service(kind, f'dashboard_client/{name}', answer, callback_group=group)
+        node.create_service(kind, f'dashboard_client/{name}', answer)
 
     def raw_request(request: Any, response: Any) -> Any:
-        with lock:
-            response.answer = dashboard.raw_request(request.query)
+        response.answer = dashboard.raw_request(request.query)
         return response
 
     for name in ACTIONS:
         serve(Trigger, name, lambda _q, _r, name=name: dashboard.act(name))  # type: ignore[misc]
     for kind, name, fill in (*_questions(driver), *_requests(driver)):
         serve(kind, name, fill)
-    service = 'dashboard_client/raw_request'
-    node.create_service(srv.RawRequest, service, raw_request, callback_group=group)
+    node.create_service(srv.RawRequest, 'dashboard_client/raw_request', raw_request)
 
 
 def _questions(driver: Driver) -> list[tuple[type, str, Fill]]:

@@ -44,9 +44,6 @@ import time
 import traceback
 from dataclasses import dataclass
 
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
-from rclpy.node import Node
-
 from ur5_pick_place.nodes.cell.robot_settings import config_file
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
@@ -103,64 +100,54 @@ class SimDriverSettings(Settings):
     )
 
 
-class Simulation:
-    """World and driver in a thread of their own, behind the node's topics and services."""
+class SimDriver(SerialNode):
+    """World and driver, in a thread of their own, which holds the node's lock in each cycle."""
 
-    def __init__(
-        self,
-        node: Node,
-        cell: CellSettings,
-        driver_settings: DriverSettings,
-        contact: ContactSettings,
-        settings: SimDriverSettings,
-    ) -> None:
-        scene = settings.scene_file and config_file(settings.scene_file)
+    def __init__(self) -> None:
+        super().__init__('sim_driver')
+        # Made before all else, as a signal may have it destroyed at any time.
+        self._actions: list[ActionFace] = []
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        cell, driver_settings, contact, own = declare_settings(
+            self, CellSettings, DriverSettings, ContactSettings, SimDriverSettings
+        )
+        grips = [f'{ACTION}/_action/send_goal'] if cell.gripper == GRIPPER_ACTION else []
+        refuse_if_served(self, [*_SERVED, *grips])
+        scene = own.scene_file and config_file(own.scene_file)
         boxes = load_boxes(scene) if scene else ()
         world = World(cell, None, boxes, load_table_height(scene) if scene else 0.0)
-        self._node, self._lock = node, threading.Lock()
         self._driver = driver = Driver(world, driver_settings, contact)
-        group = ReentrantCallbackGroup()
-        prefix = driver_settings.tf_prefix
-        self._publishers = Publishers(node, driver, prefix, settings.publish_tf)
-        self._services = Services(node, driver, self._lock, group, prefix)
-        serve_dashboard(node, driver, self._lock, group)
-        serve_simulation(node, driver, self._lock, group)
-        self._actions: list[ActionFace] = [
-            TrajectoryServer(node, driver, name, self._lock, group) for name in driver.trajectory
-        ]
+        self._period = world.cycle / own.real_time_factor
+        self._topics = Publishers(self, driver, driver_settings.tf_prefix, own.publish_tf)
+        self._driver_services = Services(self, driver, driver_settings.tf_prefix)
+        serve_dashboard(self, driver)
+        serve_simulation(self, driver)
+        self._actions += [TrajectoryServer(self, driver, name) for name in driver.trajectory]
         self._gripper: GripperActions | None = None
         if driver.gripper_server:
-            self._gripper = GripperActions(
-                node, driver, driver.gripper_server, self._lock, group
-            )
+            self._gripper = GripperActions(self, driver, driver.gripper_server)
             self._actions.append(self._gripper)
         # The simulation wakes the executor with this: a Future must be completed from there.
-        self._wake = node.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
-        self._arrival = node.create_guard_condition(
-            self._deliver, MutuallyExclusiveCallbackGroup()
-        )
-        self._stop = threading.Event()
-        node.context.on_shutdown(self._stop.set)
-        self._period = world.cycle / settings.real_time_factor
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def start(self) -> None:
-        """Start simulated time."""
+        self._wake = self.create_guard_condition(self._monitor)
+        self._arrival = self.create_guard_condition(self._deliver)
+        self.context.on_shutdown(self._stop.set)
         self._thread.start()
 
-    def end(self) -> None:
-        """Stop simulating and serving goals."""
+    def destroy_node(self) -> None:
+        """Stop simulating and serving goals, then the node."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=_END)
         for face in self._actions:
             face.destroy()
+        super().destroy_node()
 
     def _deliver(self) -> None:
         self._driver.link.to_driver.advance(self._driver.time)
 
     def _monitor(self) -> None:
-        self._services.monitor()
+        self._driver_services.monitor()
         for face in self._actions:
             face.monitor()
 
@@ -168,21 +155,21 @@ class Simulation:
         try:
             self._cycle_until_stopped()
         except Exception:
-            if self._node.context.ok():  # else publishing failed because of the shutdown
+            if self.context.ok():  # else publishing failed because of the shutdown
                 text = traceback.format_exc()
-                self._node.get_logger().fatal(f'the simulation has failed\n{text}')
-                self._node.context.try_shutdown()
+                self.get_logger().fatal(f'the simulation has failed\n{text}')
+                self.context.try_shutdown()
 
     def _cycle_until_stopped(self) -> None:
         due = time.monotonic()
         monitor_due = 0.0
         while not self._stop.is_set():
             time.sleep(max(0.0, due - time.monotonic()))
-            with self._lock:
+            with self.lock:
                 self._driver.cycle()
             if self._driver.link.killed:
                 os._exit(_KILLED)  # without a clean end: clients observe silence only
-            self._publishers.publish()
+            self._topics.publish()
             if self._gripper:
                 self._gripper.publish()
             if not self._driver.link.to_driver.is_empty:
@@ -191,28 +178,6 @@ class Simulation:
                 monitor_due += _MONITOR_PERIOD
                 self._wake.trigger()
             due = max(due + self._period, time.monotonic() - _CATCH_UP)
-
-
-class SimDriver(SerialNode):
-    """The node; simulated time starts when it is created."""
-
-    def __init__(self) -> None:
-        super().__init__('sim_driver')
-        self._simulation: Simulation | None = None
-        cell, *others = declare_settings(
-            self, CellSettings, DriverSettings, ContactSettings, SimDriverSettings
-        )
-        grips = [f'{ACTION}/_action/send_goal'] if cell.gripper == GRIPPER_ACTION else []
-        refuse_if_served(self, [*_SERVED, *grips])
-        # Stored before it is started, so that destroy_node ends it whenever a signal arrives.
-        self._simulation = Simulation(self, cell, *others)
-        self._simulation.start()
-
-    def destroy_node(self) -> None:
-        """Stop the simulation, then the node."""
-        if self._simulation is not None:
-            self._simulation.end()
-        super().destroy_node()
 
 
 def main() -> None:

@@ -2,10 +2,8 @@
 """Services that a simulation alone has: `sim_driver/…`, those that inject faults among them."""
 
 from collections.abc import Callable
-from threading import Lock
 from typing import Any
 
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from std_srvs.srv import SetBool, Trigger
 from ur_msgs.srv import SetIO
@@ -16,16 +14,15 @@ from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.faults import FaultInjector
 
 
-def serve_simulation(node: Node, driver: Driver, lock: Lock, group: CallbackGroup) -> None:
-    """Serve every fault, one service that clears them all, and more; `lock` guards the driver."""
+def serve_simulation(node: Node, driver: Driver) -> None:
+    """Serve every fault, one service that clears them all, and more."""
     faults, world = FaultInjector(driver), driver.world
 
     def serve(kind: type, name: str, act: Callable[[Any], str]) -> None:
         def answer(request: Any, response: Any) -> Any:
             text = ''
             try:
-                with lock:
-                    text = act(request)
+                text = act(request)
                 response.success = True
             except InvalidInput as error:
                 text = str(error)
@@ -33,7 +30,7 @@ def serve_simulation(node: Node, driver: Driver, lock: Lock, group: CallbackGrou
             fill(response, message=text)
             return response
 
-        node.create_service(kind, f'sim_driver/{name}', answer, callback_group=group)
+        node.create_service(kind, f'sim_driver/{name}', answer)
 
     def switch(name: str) -> Callable[[SetBool.Request], str]:
         return lambda request: (faults.inject if request.data else faults.clear)(name)

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The action server and the joint of simulated fingers, as a Robotiq's node offers them."""
 
-from threading import Lock
 from typing import Any
 
 from control_msgs.action import GripperCommand, ParallelGripperCommand
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
@@ -25,16 +23,14 @@ class GripperActions(ActionFace):
     """
     Offers the gripper's action and publishes its joint, on the node of the simulated driver.
 
-    `server`: the driver's. `lock`: held by whoever touches the driver.
+    `server`: the driver's.
     """
 
-    def __init__(
-        self, node: Node, driver: Driver, server: GripperServer, lock: Lock, group: CallbackGroup
-    ) -> None:
+    def __init__(self, node: Node, driver: Driver, server: GripperServer) -> None:
         self._core, self._is_parallel = server, server.kind == PARALLEL
         self._unanswered: list[Future[Any]] = []
         kind = ParallelGripperCommand if self._is_parallel else GripperCommand
-        super().__init__(node, driver, kind, ACTION, lock, group)
+        super().__init__(node, driver, kind, ACTION)
         self._joint = node.create_publisher(JointState, 'joint_states', SYSTEM_DEFAULT)
 
     def publish(self) -> None:

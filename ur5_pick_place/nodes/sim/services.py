@@ -8,14 +8,12 @@ Those of trajectories, dashboard and faults have their own modules.
 import math
 from collections.abc import Callable
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
 from controller_manager_msgs.msg import ControllerState
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from geometry_msgs.msg import PoseStamped
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.service import Service
 from rclpy.task import Future
@@ -51,32 +49,26 @@ class Services:
     """
     Services and command topics, except those of trajectories, dashboard and faults.
 
-    `lock`: held by whoever touches the driver. `group`: reentrant: a service that waits must not
-    keep others from being served. `prefix`: of the frames.
+    `prefix`: of the frames.
     """
 
-    def __init__(
-        self,
-        node: Node,
-        driver: Driver,
-        lock: Lock,
-        group: CallbackGroup,
-        prefix: str,
-    ) -> None:
-        self._node, self._driver, self._world, self._lock = node, driver, driver.world, lock
-        self._group, self._prefix = group, prefix
+    def __init__(self, node: Node, driver: Driver, prefix: str) -> None:
+        self._node, self._driver, self._world = node, driver, driver.world
+        self._prefix = prefix
         self._waiting: list[tuple[Request, Future[Any]]] = []
         self._set_io: Service[Any, Any] | None = None
         self._offer_set_io()
         self._offer_io()
-        self._serve(ListControllers, 'controller_manager/list_controllers', self._list)
-        self._serve(SwitchController, 'controller_manager/switch_controller', self._switch)
+        node.create_service(ListControllers, 'controller_manager/list_controllers', self._list)
+        node.create_service(SwitchController, 'controller_manager/switch_controller', self._switch)
         for name, controller in ((VELOCITY, driver.velocity), (POSITION, driver.position)):
             forward = through_link(driver, self._forward(controller))
-            self._subscribe(Float64MultiArray, f'{name}/commands', forward)
+            node.create_subscription(
+                Float64MultiArray, f'{name}/commands', forward, SYSTEM_DEFAULT
+            )
         freedrive = through_link(driver, self._freedrive, reliable=True)
-        self._subscribe(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
-        self._subscribe(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
+        node.create_subscription(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
+        node.create_subscription(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
 
     def monitor(self) -> None:
         """Reply to the requests that are done; called by the executor."""
@@ -94,7 +86,7 @@ class Services:
             self._set_io = None
         elif not absent and self._set_io is None:
             answer = self._answer_later(lambda r: io.set_io(r.fun, r.pin, r.state))
-            self._set_io = self._serve(SetIO, f'{IO_AND_STATUS}/set_io', answer)
+            self._set_io = self._node.create_service(SetIO, f'{IO_AND_STATUS}/set_io', answer)
 
     def _offer_io(self) -> None:
         io = self._driver.io
@@ -118,12 +110,11 @@ class Services:
             (Trigger, 'zero_ftsensor', lambda r: io.zero_ftsensor()),
         ]
         for kind, name, act in offered:
-            self._serve(kind, f'{IO_AND_STATUS}/{name}', self._answer_later(act))
+            self._node.create_service(kind, f'{IO_AND_STATUS}/{name}', self._answer_later(act))
 
     def _answer_later(self, act: Callable[[Any], Request]) -> Callable[[Any, Any], Any]:
         def take(request: Any, future: 'Future[Any]') -> None:
-            with self._lock:
-                self._waiting.append((act(request), future))
+            self._waiting.append((act(request), future))
 
         async def serve(request: Any, response: Any) -> Any:
             future: Future[Any] = Future()
@@ -137,9 +128,8 @@ class Services:
     def _list(
         self, request: ListControllers.Request, response: ListControllers.Response
     ) -> ListControllers.Response:
-        with self._lock:
-            known = self._driver.controllers.controllers.values()
-            response.controller = [self._state(controller) for controller in known]
+        known = self._driver.controllers.controllers.values()
+        response.controller = [self._state(controller) for controller in known]
         return response
 
     def _state(self, controller: Controller) -> ControllerState:
@@ -161,10 +151,9 @@ class Services:
     def _switch(
         self, request: SwitchController.Request, response: SwitchController.Response
     ) -> SwitchController.Response:
-        with self._lock:
-            response.ok, message = self._driver.controllers.switch(
-                request.activate_controllers, request.deactivate_controllers, request.strictness
-            )
+        response.ok, message = self._driver.controllers.switch(
+            request.activate_controllers, request.deactivate_controllers, request.strictness
+        )
         fill(response, message=message)
         if message:
             self._node.get_logger().warning(one_line(f'switch_controller: {message}'))
@@ -173,23 +162,20 @@ class Services:
     def _forward(self, controller: ForwardController) -> Callable[[Float64MultiArray], None]:
         def receive(message: Float64MultiArray) -> None:
             try:
-                with self._lock:
-                    controller.receive(message.data)
+                controller.receive(message.data)
             except InvalidInput as error:
                 self._node.get_logger().warning(f'command ignored: {error}')
 
         return receive
 
     def _freedrive(self, message: Bool) -> None:
-        with self._lock:
-            self._driver.freedrive.enable(message.data, self._driver.time)
+        self._driver.freedrive.enable(message.data, self._driver.time)
 
     def _place_part(self, message: PoseStamped) -> None:
         try:
             T = self._T_world_frame(message.header.frame_id) @ pose_to_matrix(message.pose)
             x, y, z = (float(v) for v in T[:3, 3])
-            with self._lock:
-                self._world.place_part(x, y, math.atan2(T[1, 0], T[0, 0]), z)
+            self._world.place_part(x, y, math.atan2(T[1, 0], T[0, 0]), z)
         except InvalidInput as error:
             self._node.get_logger().error(f'place_part ignored: {error}')
 
@@ -208,20 +194,6 @@ class Services:
                 f'frame {frame_id!r}: must be {prefix}base_link, {prefix}base, world, or empty'
             )
         return known[frame]
-
-    def _serve(
-        self, kind: type, name: str, callback: Callable[[Any, Any], Any]
-    ) -> 'Service[Any, Any]':
-        return self._node.create_service(kind, name, callback, callback_group=self._group)
-
-    def _subscribe(
-        self,
-        kind: type,
-        topic: str,
-        callback: Callable[[Any], None],
-        qos: Any = SYSTEM_DEFAULT,
-    ) -> None:
-        self._node.create_subscription(kind, topic, callback, qos, callback_group=self._group)
 
 
 def through_link(
