@@ -28,9 +28,11 @@ _COCKPIT, _ADDRESS = 'cockpit', re.compile(r'cockpit: http://(\S+?)/\?(token=\S+
 _RECEIVER = """
 import threading
 import rclpy
-from ur5_pick_place.nodes.recorder.recorded_topics import TopicPoller, recorded_topics
+from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics, subscribe_all
+from ur5_pick_place.nodes.ros.executor import SerialNode
 rclpy.init()
-poller = TopicPoller(rclpy.create_node('receiver'), recorded_topics('{controller}'))
+node = SerialNode('receiver')
+subscribe_all(node, recorded_topics('{controller}'), lambda *_row: None, 1.0)
 threading.Event().wait()
 """
 # An rclpy node that does nothing but receive the joints.

@@ -2,7 +2,6 @@
 """Start a simulated cell, run a task on it by one method, and record that."""
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -77,37 +76,29 @@ class RunFile:
         """
         # Imported here so that rclpy loads while the nodes start.
         from geometry_msgs.msg import PoseArray
-        from rclpy.node import Node
 
         from ur5_pick_place.nodes.recorder.mcap_file import McapFile
         from ur5_pick_place.nodes.recorder.recorded_topics import (
             Delivery,
             RecordedTopic,
-            TopicPoller,
             recorded_topics,
+            subscribe_all,
         )
         from ur5_pick_place.nodes.ros.distro import distro
+        from ur5_pick_place.nodes.ros.executor import SerialNode
 
         if self._file is None:
             self._file = McapFile(self._stream)
             self._file.add_facts(self._facts)
         parts = RecordedTopic('sim_driver/part_poses', PoseArray, Delivery.STREAM)
         rows: list[Any] = []
-        node = Node('demo_recorder', context=context)
-        poller = TopicPoller(node, (*recorded_topics(distro().controller), parts))
-        ended = threading.Event()
-
-        def poll() -> None:
-            while not ended.wait(_POLL):
-                poller.poll(lambda *row: rows.append(row))
-
-        thread = threading.Thread(target=poll, daemon=True)
-        thread.start()
+        node = SerialNode('demo_recorder', context=context)
+        topics = (*recorded_topics(distro().controller), parts)
+        subscribe_all(node, topics, lambda *row: rows.append(row), _POLL)
         try:
-            yield rows
+            with node.reader.running(lambda error: node.get_logger().error(str(error))):
+                yield rows
         finally:
-            ended.set()
-            thread.join()
             node.destroy_node()
 
     def add(self, rows: list[Any], asked: Mapping[str, Any]) -> None:

@@ -104,7 +104,7 @@ def test_a_minute_of_an_e_series_fits_with_a_gripper_that_publishes_as_often() -
 
 class Told:
     """
-    A poller that gives what was said since, as `(topic, text)`, and a recorder of it.
+    A recorder that takes what is said as `(topic, text)`.
 
     It has clocks of its own; after each time that something is said, `patience` [s] go by.
     """
@@ -112,28 +112,25 @@ class Told:
     def __init__(
         self, monkeypatch, behind: float = 0.0, patience: float = 100.0, **settings: float
     ) -> None:
-        self.topics = [(f'/{t.name}', t) for t in recorded_topics('a_controller')]
-        self._behind, self._waiting = round(behind * SECOND), []
+        self.topics = {topic.name: topic for topic in recorded_topics('a_controller')}
+        self._behind = round(behind * SECOND)
         self.now, self.steady, self._patience = time.time_ns(), 0, round(patience * SECOND)
         clocks = {'time_ns': lambda: self.now, 'monotonic_ns': lambda: self.steady}
         monkeypatch.setattr(recorder, 'time', SimpleNamespace(**clocks))
-        self.recorder = FlightRecorder(self, RecorderSettings(**settings), {})
-
-    def poll(self, take) -> None:
-        for name, topic in self.topics:
-            for at, text in [(at, text) for at, n, text in self._waiting if n == topic.name]:
-                data = text if isinstance(text, bytes) else serialize_message(String(data=text))
-                take(name, topic, TakenMessage(data, at, at - self._behind, b'a'))
-        self._waiting.clear()
+        self.recorder = FlightRecorder(RecorderSettings(**settings), {})
 
     def say(self, *rows: tuple[str, str | bytes]) -> bool:
         """Return whether what is said now makes a record."""
-        for topic, text in rows:
+        taken = []
+        for name, text in rows:
             self.now += SECOND // 100
-            self._waiting.append((self.now, topic, text))
-        is_due = self.recorder.poll()
+            data = text if isinstance(text, bytes) else serialize_message(String(data=text))
+            taken.append((name, TakenMessage(data, self.now, self.now - self._behind, b'a')))
+        for name, message in sorted(taken, key=lambda row: row[0]):  # one topic after the other
+            self.recorder.take(f'/{name}', self.topics[name], message)
+        is_due = self.recorder.is_due()
         self.steady += self._patience
-        return self.recorder.poll() or is_due
+        return self.recorder.is_due() or is_due
 
 
 CONTROLLERS = 'a_controller', CONTROLLER, 'joint_trajectory_controller'
@@ -240,7 +237,7 @@ def test_what_late_viewers_need_is_replayed_to_them_by_rosbag2(
     from mcap.reader import make_reader
 
     told, path = Told(monkeypatch), tmp_path / 'record.mcap'
-    told.say(*((topic.name, '') for _, topic in told.topics))
+    told.say(*((name, '') for name in told.topics))
     with path.open('wb') as stream:
         told.recorder.write(stream, 'save')
     with highlevel.AnyReader([path]) as bag:

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
+from rclpy.exceptions import InvalidHandle
 from rclpy.serialization import deserialize_message
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -31,8 +32,8 @@ from ur5_pick_place.nodes.recorder.recorded_topics import (
     MOTION_STATE,
     TASK_STATE,
     RecordedTopic,
-    TopicPoller,
     recorded_topics,
+    subscribe_all,
 )
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.executor import SerialNode
@@ -86,17 +87,12 @@ class FlightRecorder:
     `facts`: about the arm, for every record.
     """
 
-    def __init__(
-        self, poller: TopicPoller, settings: RecorderSettings, facts: dict[str, Any]
-    ) -> None:
-        self._poller, self._facts = poller, facts
+    def __init__(self, settings: RecorderSettings, facts: dict[str, Any]) -> None:
+        self._facts = facts
         self._span = round(settings.record_duration * _SECOND)
         self._after_stop = round(settings.record_after_stop * _SECOND)
         self._lock = threading.Lock()
-        self._memory = {
-            name: TopicMemory(self._span, topic.most, topic.is_latched)
-            for name, topic in poller.topics
-        }
+        self._memory: dict[str, tuple[RecordedTopic, TopicMemory]] = {}
         self._states: list[tuple[int, str, str]] = []  # when received, topic, text
         # True for states: nodes start as stopped, and an earlier stop is not for this recorder.
         self._has_stopped = {MOTION_STATE: True, TASK_STATE: True, EXECUTION_EVENT: False}
@@ -105,20 +101,27 @@ class FlightRecorder:
         self._next = self._latest = 0
 
     @property
-    def size(self) -> int:
-        """Memory of all messages [bytes]."""
-        with self._lock:
-            return sum(memory.size for memory in self._memory.values())
-
-    @property
     def has_stopped(self) -> bool:
         """Whether a stop has not been recorded yet."""
         return self._due is not None
 
-    def poll(self) -> bool:
-        """Take what has come; return whether a stop is now to be recorded."""
+    def take(self, name: str, topic: RecordedTopic, message: TakenMessage) -> None:
+        """Keep a message of a topic of that resolved name."""
         with self._lock:
-            self._take_all()
+            if name not in self._memory:
+                memory = TopicMemory(self._span, topic.most, topic.is_latched)
+                self._memory[name] = topic, memory
+            self._memory[name][1].add(message)
+        if topic.name in _STATE_TOPICS:
+            with contextlib.suppress(RuntimeError):  # malformed
+                text: str = deserialize_message(message.data, String).data
+                self._states.append((message.received, topic.name, text))
+
+    def is_due(self) -> bool:
+        """Look at the states that have come; return whether a stop is now to be recorded."""
+        for _, topic, text in sorted(self._states, key=lambda state: state[0]):
+            self._look_for_stop(topic, text)
+        self._states.clear()
         if self._due is None or time.monotonic_ns() < self._due:
             return False
         self._due = None
@@ -126,39 +129,25 @@ class FlightRecorder:
 
     def write(self, stream: BinaryIO, reason: str) -> None:
         """Write what is in memory to a binary file, with the reason."""
+        rows: list[tuple[int, str, RecordedTopic, TakenMessage]] = []
+        lost: dict[str, int] = {}
         with self._lock:
-            self._take_all()
             now = time.time_ns()
             begin = now - self._span
-            kept = {name: memory.messages(now) for name, memory in self._memory.items()}
-        rows: list[tuple[int, str, TakenMessage]] = []
-        for name, (older, recent, _) in kept.items():
-            rows += [(begin, name, message) for message in older]
-            rows += [(message.received, name, message) for message in recent]
+            for name, (topic, memory) in self._memory.items():
+                older, recent, count = memory.messages(now)
+                rows += [(begin, name, topic, message) for message in older]
+                rows += [(message.received, name, topic, message) for message in recent]
+                if count:
+                    lost[name] = count
         rows.sort(key=lambda row: row[0])
-        topics = dict(self._poller.topics)
         file = McapFile(stream)
-        for log_time, name, message in rows:
-            topic = topics[name]
+        for log_time, name, topic, message in rows:
             file.write(
                 name, topic.kind, message.data, log_time, message.published, topic.is_latched
             )
-        lost = {name: lost for name, (_, _, lost) in kept.items() if lost}
         file.add_facts({**self._facts, 'recorded_for': reason, 'lost': lost})
         file.finish()
-
-    def _take_all(self) -> None:
-        self._poller.poll(self._take)
-        for _, topic, text in sorted(self._states, key=lambda state: state[0]):
-            self._look_for_stop(topic, text)
-        self._states.clear()
-
-    def _take(self, name: str, topic: RecordedTopic, message: TakenMessage) -> None:
-        self._memory[name].add(message)
-        if topic.name in _STATE_TOPICS:
-            with contextlib.suppress(RuntimeError):  # malformed
-                text: str = deserialize_message(message.data, String).data
-                self._states.append((message.received, topic.name, text))
 
     def _look_for_stop(self, topic: str, text: str) -> None:
         """
@@ -196,8 +185,8 @@ class FlightRecorder:
 class Recorder(SerialNode):
     def __init__(self) -> None:
         super().__init__('recorder')
-        self._ended = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._writer: threading.Thread | None = None  # of the latest stop
+        self._flight: FlightRecorder | None = None
         robot, motion, settings = declare_settings(
             self, RobotSettings, MotionSettings, RecorderSettings
         )
@@ -216,10 +205,10 @@ class Recorder(SerialNode):
         self.create_service(Trigger, '~/save', self._save)
         if self._missing:
             return
-        poller = TopicPoller(self, recorded_topics(robot.controller))
-        self._flight = FlightRecorder(poller, settings, _facts(robot, motion))
-        self._threads = [threading.Thread(target=self._run, daemon=True)]
-        self._threads[0].start()
+        self._flight = FlightRecorder(settings, _facts(robot, motion))
+        topics = recorded_topics(robot.controller)
+        self._polls = subscribe_all(self, topics, self._flight.take, _POLL)
+        self.reader.every(_POLL, self._write_if_due)
         self.get_logger().info(
             f'the last {settings.record_duration:.0f} s are written to {folder} at each stop and '
             'on ~/save'
@@ -227,20 +216,19 @@ class Recorder(SerialNode):
 
     def destroy_node(self) -> None:
         """Write a stop that was not recorded yet, then end the node."""
-        self._ended.set()
-        deadline = time.monotonic() + _END
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
+        if self._flight and self._flight.has_stopped:
+            self._begin_to_write()
+        if self._writer:
+            self._writer.join(_END)
         super().destroy_node()
 
-    def _run(self) -> None:
-        while not self._ended.wait(_POLL):
-            if self._flight.poll():
-                thread = threading.Thread(target=self._write, args=(_STOP,), daemon=True)
-                self._threads[1:] = [thread]
-                thread.start()
-        if self._flight.has_stopped:
-            self._write(_STOP)
+    def _write_if_due(self) -> None:
+        if self._flight and self._flight.is_due():
+            self._begin_to_write()
+
+    def _begin_to_write(self) -> None:
+        self._writer = threading.Thread(target=self._write, args=(_STOP,), daemon=True)
+        self._writer.start()
 
     async def _save(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
         reply.success, reply.message = (
@@ -250,9 +238,18 @@ class Recorder(SerialNode):
 
     def _write(self, reason: str) -> tuple[bool, str]:
         """Write a record; return whether that succeeded, and its path or the error."""
+        assert self._flight
+        flight = self._flight
+
+        def write(file: BinaryIO) -> None:
+            with contextlib.suppress(InvalidHandle):  # the node ends
+                for poll in self._polls:
+                    poll()
+            flight.write(file, reason)
+
         try:
             with self._writing:
-                path = self._folder.add(reason, lambda file: self._flight.write(file, reason))
+                path = self._folder.add(reason, write)
                 warning = one_line(self._folder.warning)
         except Exception as error:  # also one of the library: the next record may succeed
             text = one_line(error)

@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The topics of a recording, and how they are received: as bytes, polled, without an executor."""
+"""The topics of a recording, and how they are received: as bytes, and polled."""
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
-from typing import Any
 
 from action_msgs.msg import GoalStatusArray
 from control_msgs.msg import JointJog, JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from moveit_msgs.msg import PlanningScene
-from rclpy.exceptions import InvalidHandle
-from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, Float64MultiArray, String
@@ -24,8 +19,8 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import IOStates, ToolDataMsg
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.nodes.ros.distro import TakenMessage, take_with_info
-from ur5_pick_place.nodes.ros.topic_reader import PolledOnly
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.executor import SerialNode
 
 MOTION_STATE = 'trajectory_planner/motion_state'
 TASK_STATE = 'pick_place/state'
@@ -110,41 +105,23 @@ Take = Callable[[str, RecordedTopic, TakenMessage], object]
 """Takes the resolved name of a topic, the topic, and a message."""
 
 
-class TopicPoller:
+def subscribe_all(
+    node: SerialNode, topics: Sequence[RecordedTopic], take: Take, period: float
+) -> list[Callable[[], bool]]:
     """
-    Subscribes to topics without waking anybody; `poll` takes what has come since.
+    Have topics polled by the node's reader, each once per period [s].
 
-    An executor would spend more on waking up for each of 600 messages a second than on all the
-    rest of a recorder.
+    Returns what polls each topic at once.
     """
 
-    def __init__(self, node: Node, topics: Sequence[RecordedTopic]) -> None:
-        group = PolledOnly()
-        self._takers: list[tuple[str, RecordedTopic, Callable[[], list[TakenMessage]]]] = []
-        for topic in topics:
-            subscription = node.create_subscription(
-                topic.kind,
-                topic.name,
-                _not_called,
-                topic.delivery.value,
-                callback_group=group,
-                raw=True,
-            )
-            taker = partial(take_with_info, subscription, topic.delivery.value.depth)
-            self._takers.append((subscription.topic_name, topic, taker))
+    def subscribe(topic: RecordedTopic) -> Callable[[], bool]:
+        name = node.resolve_topic_name(topic.name)
 
-    @property
-    def topics(self) -> list[tuple[str, RecordedTopic]]:
-        """The resolved name of each topic, and the topic."""
-        return [(name, topic) for name, topic, _ in self._takers]
+        def take_all(waiting: Sequence[TakenMessage]) -> None:
+            for message in waiting:
+                take(name, topic, message)
 
-    def poll(self, take: Take) -> None:
-        """Hand over the messages that have come since, oldest first for each topic."""
-        for name, topic, taker in self._takers:
-            with contextlib.suppress(InvalidHandle):  # the node ends
-                for message in taker():
-                    take(name, topic, message)
+        qos = topic.delivery.value
+        return node.reader.subscribe(topic.kind, topic.name, take_all, qos, period)
 
-
-def _not_called(_data: Any) -> None:
-    raise AssertionError('no executor waits for a polled subscription')
+    return [subscribe(topic) for topic in topics]
