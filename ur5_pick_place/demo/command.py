@@ -89,7 +89,8 @@ def _keep(work: Path, options: DemoOptions) -> int:
         report = read_report(work / RUN_FILE)
         write_result(work, report.runs, facts)
         write_events(work, report.runs)
-        drawn = next((r.samples for r in report.runs if r.samples and r.samples.is_complete), None)
+        whole = (r for r in report.runs if r.motion and r.samples and r.samples.is_complete)
+        drawn = next(whole, None)
         if drawn:
             print('Drawing the pictures.')
             draw_pictures(work, drawn, options, scene_path(options, work))

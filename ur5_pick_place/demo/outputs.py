@@ -16,7 +16,6 @@ from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.report.runs import RecordedRun
-from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.time_shares import shares_text
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 
@@ -53,15 +52,17 @@ def write_events(folder: Path, runs: Sequence[RecordedRun]) -> None:
     (folder / 'events.jsonl').write_text(''.join(lines), encoding='utf-8')
 
 
-def draw_pictures(folder: Path, samples: Samples, options: DemoOptions, scene_file: Path) -> None:
-    """Draw cell, cycle and joints; without OpenGL the joints alone."""
-    # A slow import, needed only after the time-critical part.
+def draw_pictures(folder: Path, run: RecordedRun, options: DemoOptions, scene_file: Path) -> None:
+    """Draw cell, cycle and joints of a run that has samples; without OpenGL the joints alone."""
+    # Slow imports, needed only after the time-critical part.
     from ur5_pick_place.demo import pictures
+    from ur5_pick_place.report.plots import joints_figure
 
+    assert run.samples and run.motion
     task = options.task
     start, target = default_spots(options.ur_type, options.stand)
     film = pictures.Film(
-        samples,
+        run.samples,
         (task.start or start).T_base_link_part,
         (task.target or target).T_base_link_part,
         load_boxes(scene_file),
@@ -69,7 +70,7 @@ def draw_pictures(folder: Path, samples: Samples, options: DemoOptions, scene_fi
         options.gripper,
         inverse_transform(options.stand.T_base_link_table),
     )
-    pictures.joints_figure(samples.joints).savefig(folder / 'joints.png', dpi=110)
+    joints_figure(run.told, run.motion).savefig(folder / 'joints.png', dpi=110)
     if pictures.draw_cell(film, folder / 'cell.png'):
         pictures.draw_cycle(film, folder / 'cycle.gif')
 

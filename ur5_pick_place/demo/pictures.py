@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a recorded run: the cell, an animation of the cycle, plots of the joints."""
+"""Pictures of a recorded run: the cell, and an animation of the cycle."""
 
 import functools
 import itertools
@@ -10,15 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from PIL import Image
 
-from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.report.motion import RecordedJoints
-from ur5_pick_place.report.plots import frame, joint_title
 from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.sim.physics.cell import HAND, CellPose, apply_pose, lay_marks, load_cell
@@ -29,8 +24,6 @@ _log = logging.getLogger(__name__)
 
 _FRAME_TIME = 0.08  # [s] of simulated time between two frames
 _MOST_FRAMES = 240  # longer runs have fewer frames per second, to keep the file small
-_LEAST_SPAN = 2.0  # [deg] of a joint's axis, so that noise of a joint at rest stays small
-_TIME = 'simulated time [s]'
 _TRACE_RGBA = np.array([0.15, 0.45, 0.85, 0.9], dtype=np.float32)
 _TRACE_RADIUS = 0.0015  # [m]
 _SPACING = 0.01  # [m] of the points of a trace
@@ -169,29 +162,3 @@ def _can_draw() -> bool:
             error,
         )
         return False
-
-
-def joints_figure(joints: RecordedJoints) -> Figure:
-    """Plot measured joints against their reference, and the difference."""
-    t, planned, measured = joints.t, np.degrees(joints.q_reference), np.degrees(joints.q)
-    figure = Figure(figsize=(11, 10), layout='constrained')
-    grid = figure.add_gridspec(4, 2, height_ratios=(1, 1, 1, 1.2))
-    first: Axes | None = None
-    for j, name in enumerate(JOINT_NAMES):
-        axes = figure.add_subplot(grid[j // 2, j % 2], sharex=first)
-        first = first or axes
-        axes.plot(t, planned[:, j], 'C1', lw=3.5, alpha=0.6)
-        axes.plot(t, measured[:, j], 'C0', lw=1.2)
-        frame(axes, joint_title(name), _TIME, 'position [deg]')
-        low, high = axes.get_ylim()
-        if high - low < _LEAST_SPAN:
-            middle = (low + high) / 2
-            axes.set_ylim(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
-    figure.axes[0].legend(('planned', 'measured'), loc='best')
-    error = figure.add_subplot(grid[3, :], sharex=first)
-    error.plot(t, measured - planned, lw=1, label=[joint_title(name) for name in JOINT_NAMES])
-    frame(error, 'measured minus planned, including servo lag', _TIME, 'error [deg]')
-    error.margins(y=0.25)  # leaves room for the legend
-    error.legend(ncols=6, fontsize=8, loc='upper center')
-    figure.suptitle('Joint positions, planned and measured')
-    return figure

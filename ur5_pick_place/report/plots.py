@@ -20,11 +20,7 @@ _WARNING, _STOP = 'tab:orange', 'tab:red'
 _MEASURED, _REFERENCE, _LIMIT = 'tab:blue', 'tab:orange', 'black'
 
 
-def joint_title(joint_name: str) -> str:
-    return joint_name.removesuffix('_joint').replace('_', ' ')
-
-
-_TITLES = [joint_title(name) for name in JOINT_NAMES]
+_TITLES = [name.removesuffix('_joint').replace('_', ' ') for name in JOINT_NAMES]
 
 
 @dataclass(frozen=True)
@@ -79,6 +75,11 @@ def plots(run: Run, motion: Motion) -> Iterator[Plot]:
         'In base_link, at the base of the arm: x forward, y left, z up.',
         _in_space(run, motion),
     )
+
+
+def joints_figure(run: Run, motion: Motion) -> Figure:
+    """Plot the joints, measured and of the reference, and the difference."""
+    return _over_time(run, motion, (_draw_positions, _draw_error))
 
 
 def _over_time(

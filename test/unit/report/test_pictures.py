@@ -20,9 +20,9 @@ from ur5_pick_place.demo.pictures import (
     Film,
     draw_cell,
     draw_cycle,
-    joints_figure,
 )
-from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.motion import RecordedJoints, motion_of
+from ur5_pick_place.report.plots import joints_figure
 
 
 def shares(picture: Image.Image) -> dict[str, float]:
@@ -103,11 +103,14 @@ logging.basicConfig(format='%(levelname)s %(message)s')
 from recordings import lifting_recording
 from ur5_pick_place.sim.physics import world
 from ur5_pick_place.demo import pictures
+from ur5_pick_place.report.motion import motion_of
+from ur5_pick_place.report.plots import joints_figure
 recording = lifting_recording()
 cell = pictures.draw_cell(recording, 'cell.png')
 cycle = pictures.draw_cycle(recording, 'cycle.gif')
 assert cell == cycle, (cell, cycle)
-pictures.joints_figure(recording.samples.joints).savefig('joints.png')
+motion = motion_of(recording.samples.joints, None)
+joints_figure(dict(stages=[], remarks=[]), motion).savefig('joints.png')
 w = world.World()
 w.step(w.q)
 print('drawn' if cell else 'not drawn', w.time)
@@ -135,9 +138,9 @@ def test_the_joint_plot_has_the_error_where_there_is_a_reference() -> None:
     planned = np.outer(np.sin(t), np.arange(1.0, 7.0))
     measured = planned + np.radians(0.5)
     planned[40:60] = np.nan
-    figure = joints_figure(RecordedJoints(t, measured, measured, planned))
-    *joints, error = figure.axes
-    assert len(joints) == 6
+    motion = motion_of(RecordedJoints(t, measured, measured, planned), None)
+    joints, error = joints_figure({'stages': [], 'remarks': []}, motion).axes
+    assert len(joints.get_lines()) == 12, 'measured and planned'
     for line in error.get_lines():
         np.testing.assert_allclose(line.get_ydata()[:39], 0.5)
         assert np.isnan(line.get_ydata()[40:60]).all()
