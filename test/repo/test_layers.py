@@ -31,7 +31,7 @@ MAY_IMPORT = {
     'nodes': ROBOT,
     'launch': ROBOT | {'sim'},  # which it starts too
     'client': ROBOT,
-    'cockpit': ROBOT | {'client'},
+    'cockpit': ROBOT | {'client', 'sim'},  # which knows how an arm looks
     'commands': ROBOT - {'nodes'},
     'commands.move_to': ROBOT | {'client', 'commands'},
     'commands.sim_controller': BASE | {'commands', 'sim', 'sim.controller'},

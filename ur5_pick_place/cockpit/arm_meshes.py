@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm's meshes: its collision bodies, or those of `robot_description` where it is there."""
+"""The arm's meshes: its housings, or those of `robot_description` where it is there."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, link_frames, link_pose
-from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.kinematics.forward import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import Array, make_transform, matrix_from_rpy
+from ur5_pick_place.sim.physics.arm import load_arm
+from ur5_pick_place.sim.physics.arm_mesh import Colour, link_meshes
 
 _BASE = 'base_link_inertia'
 _LARGEST = 5_000_000  # [bytes] of a mesh
@@ -27,15 +28,20 @@ class LinkMesh:
     link: int  # index into `LINKS`; the DH frame to which it is fixed
     vertices: Array  # (n, 3) [m] in that frame
     faces: NDArray[np.int64]  # (m, 3)
+    colour: Colour = (198, 202, 206)
+    has_edges: bool = True  # else its triangles are parts of one rounded surface
 
 
 def arm_meshes(model: Model) -> list[LinkMesh]:
-    """Return the meshes of an arm, one for each of its collision bodies."""
-    meshes = []
-    for body in arm_bodies(model):
-        hull: Any = trimesh.convex.convex_hull(body.vertices)
-        meshes.append(LinkMesh(body.link, np.array(hull.vertices), np.array(hull.faces)))
-    return meshes
+    """Return the meshes of an arm by the figures of its type, one for each link and colour."""
+    arm, names = load_arm(model.name), (_BASE, *LINK_NAMES)
+    found = []
+    for number, (link, name) in enumerate(zip((arm.base, *arm.links), names, strict=True)):
+        T = _T_dh_link(model, name, number)
+        for colour, vertices, faces in link_meshes(link):
+            placed = vertices @ T[:3, :3].T + T[:3, 3]
+            found.append(LinkMesh(number, placed, faces, colour, has_edges=False))
+    return found
 
 
 def meshes_of(urdf: str, model: Model, tf_prefix: str) -> list[LinkMesh]:

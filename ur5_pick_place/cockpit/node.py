@@ -49,7 +49,7 @@ from ur5_pick_place.nodes.cell.node_list import ROBOTS
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
-from ur5_pick_place.nodes.messages.markers import GHOSTS
+from ur5_pick_place.nodes.messages.markers import GHOSTS, SWEPT, posture_of
 from ur5_pick_place.nodes.ros.distro import TakenMessage, read
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
@@ -77,6 +77,8 @@ _LARGEST = 4096  # [bytes] of a pose or of the fingers
 _LARGEST_URDF = 1_048_576  # [bytes]
 _GRIP_AFTER = {'init_gripper': False, 'open_gripper': False, 'close_gripper': True}  # closed?
 _MAX_POINTS = 100_000  # of one marker
+_MOST_GHOSTS = 64
+_AT_PLACE = 0.03  # [m]; a part farther away was fed since, or has a cell of a pattern
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ class Cockpit(SerialNode):
         self._drawings: dict[str, MarkerArray] = {}
         self._offers = Offers()
         self._last_solve, self._has_part = 0.0, False
+        self._T_part: Array | None = None  # of the simulated cell
         listener = listen(own.host, own.port)
         guard = Guard(new_token(), own.host, listener.getsockname()[1])
         self._server = open_server(listener, guard, self._warn)
@@ -130,7 +133,7 @@ class Cockpit(SerialNode):
         part = cell.scene.part
         size = (0.04, 0.04, 0.04) if part is None else tuple(map(float, part.size))
         self._places = PlaceHandles(server, size, self._send_place, self._on_drag)
-        self._panel = Panel(server, self._link, own.robot)
+        self._panel = Panel(server, self._link, own.robot, self._distance_to)
         self._build_tabs(server.gui, own.robot in ('real', 'ursim'), scene_file)
         add_keys(server)
         for service in SERVICES.values():
@@ -210,9 +213,18 @@ class Cockpit(SerialNode):
 
     def _on_part(self, message: PoseStamped) -> None:
         try:
-            self._view.show_part(pose_to_matrix(message.pose))
+            self._T_part = pose_to_matrix(message.pose)
         except InvalidInput:
-            self._view.show_part(None)
+            self._T_part = None
+        self._view.show_part(self._T_part)
+
+    def _distance_to(self, place: str) -> float | None:
+        """Return how far the cell's part lies from a place [m]; None unless it lies there."""
+        handle, T = self._places.all.get(place), self._T_part
+        if handle is None or T is None or not handle.is_taught:
+            return None
+        distance = float(np.linalg.norm(T[:3, 3] - handle.T_base_link_tcp[:3, 3]))
+        return distance if distance < _AT_PLACE else None
 
     def _on_fingers(self, message: JointState) -> None:
         travel = list(message.position)
@@ -250,9 +262,9 @@ class Cockpit(SerialNode):
             self._draw(name, drawing)
 
     def _draw(self, name: str, drawing: MarkerArray) -> None:
-        """Show the lines of markers in `base_link`."""
+        """Show the markers in `base_link`."""
         base = f'{self._prefix}base_link'
-        paths, outlines, ghosts = [], [], []
+        paths, swept, postures = [], [], []
         for marker in drawing.markers:
             if marker.header.frame_id.lstrip('/') != base or len(marker.points) > _MAX_POINTS:
                 continue
@@ -260,12 +272,13 @@ class Cockpit(SerialNode):
             if not np.isfinite(points).all():
                 continue
             if marker.ns == GHOSTS:
-                ghosts.append(points)
+                postures += posture_of(marker)
             elif marker.type == Marker.LINE_STRIP:
                 paths.append(points)
-            elif marker.type == Marker.LINE_LIST:
-                outlines.append(points)
-        self._view.show_lines(name, paths, outlines, ghosts)
+            elif marker.ns == SWEPT and marker.type == Marker.TRIANGLE_LIST:
+                swept.append(points[: len(points) // 3 * 3])
+        self._view.show_lines(name, paths, swept)
+        self._view.show_postures(f'{name}/ghosts', postures[:_MOST_GHOSTS])
 
     def _update_offers(self) -> None:
         self._offers = offers = self._link.poll_offers()

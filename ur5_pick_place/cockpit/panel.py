@@ -47,11 +47,19 @@ class Panel:
     """
     The controls of the page.
 
-    `robot`: one of `ROBOTS` of `node_list`.
+    `robot`: one of `ROBOTS` of `node_list`. `distance_to`: returns how far the part lies from a
+    place [m], None where that is not known.
     """
 
-    def __init__(self, server: viser.ViserServer, link: CellLink, robot: str) -> None:
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        link: CellLink,
+        robot: str,
+        distance_to: Callable[[str], float | None],
+    ) -> None:
         self._gui, self._link, self._robot = server.gui, link, robot
+        self._distance_to = distance_to
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._lock = threading.Lock()  # lines come from the nodes and from the page
         self._run: list[Mapping[str, Any]] = []  # events of the job
@@ -122,8 +130,14 @@ class Panel:
         if len(self._run) < _MOST_EVENTS:
             self._run.append(event)
         if name in (events.DONE, events.STOPPED) and event.get('job') == RUN:
-            self._outcome = str(run_result([*self._run, event]))
+            self._outcome = f'{run_result([*self._run, event])}{self._error()}'
             self.add_line(f'run: {self._outcome}')
+
+    def _error(self) -> str:
+        """Return how far the last part that was placed lies from its place; empty if unknown."""
+        placed = [str(e.get('place')) for e in self._run if e['event'] == events.PLACED]
+        distance = self._distance_to(placed[-1]) if placed else None
+        return '' if distance is None else f', {1e3 * distance:.1f} mm off'
 
     def add_line(self, text: str, is_bad: bool = False) -> None:
         """Add a line to the list of the last events."""

@@ -149,7 +149,7 @@ class SolutionsTab:
         @self._is_shown.on_update
         async def _(_event: Any) -> None:
             if not self._is_shown.value:
-                self._view.show_ghosts({})
+                self._view.show_solutions({})
 
     def show(self, place: str, found: Solutions) -> None:
         """Show the solutions of a pose, and why the others are missing."""
@@ -157,4 +157,4 @@ class SolutionsTab:
         rows = list(zip(found, colours, strict=False))
         self._text.content = solutions_html(rows, found.missing, place)
         if self._is_shown.value:
-            self._view.show_ghosts(found)
+            self._view.show_solutions(found)

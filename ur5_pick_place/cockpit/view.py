@@ -2,7 +2,7 @@
 """The cell in 3D: arm, gripper, part, table, objects, planned path and ghosts; frame base_link."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import viser
 from ur5_pick_place.cockpit.actions import CellState
 from ur5_pick_place.cockpit.arm_meshes import LinkMesh, arm_meshes
 from ur5_pick_place.control.motion_state import MotionState
-from ur5_pick_place.kinematics import Model, arm_corners, link_frames
+from ur5_pick_place.kinematics import Model, link_frames
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_LINK_BASE,
     Array,
@@ -22,20 +22,18 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 from ur5_pick_place.planning.scene.world import AttachedObject, World
-
-Colour = tuple[int, int, int]
+from ur5_pick_place.sim.physics.arm_mesh import Colour
 
 _HAND = 6  # frame of the tool
 _TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn, about the reach of a UR5 [m]
 _WOOD: Colour = (222, 210, 190)
-_METAL: Colour = (198, 202, 206)
 _DARK: Colour = (70, 74, 80)
 _STEEL: Colour = (110, 116, 124)
 _CUBE: Colour = (214, 90, 60)
 _OBSTACLE: Colour = (150, 130, 170)
 _PATH: Colour = (20, 120, 230)
 _SWEPT: Colour = (120, 180, 240)
-_PLANNED: Colour = (150, 190, 225)
+_PLANNED: Colour = (50, 135, 235)
 BRANCH_COLOURS: tuple[Colour, ...] = (
     (31, 119, 180), (255, 127, 14), (44, 160, 44), (214, 39, 40),
     (148, 103, 189), (140, 86, 75), (227, 119, 194), (23, 150, 170),
@@ -43,13 +41,16 @@ BRANCH_COLOURS: tuple[Colour, ...] = (
 _HAS_PLAN = ('planned', 'running', 'paused')  # states of the task node
 CAMERA, LOOKS_AT, VIEW_ANGLE = (1.35, -1.05, 1.0), (0.25, 0.0, 0.15), 0.85  # [m], [m], [rad]
 _NARROW = 0.8  # width over height of a phone's screen
-_PHONE_CAMERA, _PHONE_LOOKS_AT = (2.4, -1.9, 1.5), (0.2, 0.0, -0.5)  # [m]
+_PHONE_CAMERA, _PHONE_LOOKS_AT = (2.5, -2.0, 1.5), (0.25, 0.0, -0.62)  # [m]
 _MOVED = 1e-5  # [m] and of a quaternion: a change that cannot be seen is not sent
 _TURNED = 1e-5  # [rad], likewise
 _FINGER = 0.2  # of the width that the fingers sweep: thickness of one
 _PATH_WIDTH = 0.005  # [m]
-_SWEPT_WIDTH = 0.0012
-_GHOST_WIDTH = 0.014
+_SWEPT_OPACITY = 0.12
+_GHOST_OPACITY = 0.3
+_FIRST_GHOST = 2  # link; before it, ghosts would only cover the arm and each other
+_BESIDE = 0.3  # [rad] from the arm's present joints to those of a ghost that is shown
+_GHOST_SCALE = 1.01  # no surface coincides with one of the arm itself
 
 
 def wxyz_of(T: Array) -> Array:
@@ -85,10 +86,12 @@ class CellView:
         self._server, self._model, self._scene = server, model, scene
         self._tool = scene.tool
         self._objects: list[Any] = []
-        self._lines: dict[str, Any] = {}
+        self._lines: dict[str, list[Any]] = {}
         self._plan = server.scene.add_frame('/plan', show_axes=False, visible=False)
+        self._plan_ghosts = server.scene.add_frame('/plan/ghosts', show_axes=False)
         self._was_moving = False
-        self._ghosts: list[Any] = []
+        self._ghosts: dict[str, list[Any]] = {}
+        self._ghost_meshes: list[Any] = []  # by link, from `_FIRST_GHOST`
         self._lock = threading.Lock()  # the page's thread hides ghosts
         self._q = np.full(6, np.inf)  # as drawn
         self._draw_room()
@@ -146,22 +149,25 @@ class CellView:
     def _draw_tool(self) -> None:
         """Draw the tool's boxes; what the fingers sweep becomes two fingers."""
         self._fingers: list[tuple[Any, Array, float]] = []
+        for i, (T, size, side) in enumerate(self._tool_boxes()):
+            handle = self._server.scene.add_box(
+                f'/arm/{_HAND}/tool_{i}', color=_STEEL if side else _DARK,
+                dimensions=_edges(size), position=T[:3, 3], wxyz=wxyz_of(T),
+            )
+            if side:
+                self._fingers.append((handle, T[:3, 3], side))
+
+    def _tool_boxes(self) -> Iterator[tuple[Array, Array, float]]:
+        """Return pose (4, 4), edges (3,) [m] and side of each box; 1 and -1 are fingers."""
         for box in self._tool.shapes:
             T, size = box.T_tool_box, np.array(box.size)
-            name = f'/arm/{_HAND}/tool_{box.name}'
             if box.name != 'fingers':
-                self._server.scene.add_box(
-                    name, color=_DARK, dimensions=_edges(size), position=T[:3, 3], wxyz=wxyz_of(T)
-                )
+                yield T, size, 0.0
                 continue
             thin = size * [1.0, _FINGER, 1.0]
             for side in (1.0, -1.0):
-                out = T @ make_transform(np.eye(3), [0.0, side * (size[1] - thin[1]) / 2, 0.0])
-                finger = self._server.scene.add_box(
-                    f'{name}{"r" if side > 0 else "l"}', color=_STEEL, dimensions=_edges(thin),
-                    position=out[:3, 3], wxyz=wxyz_of(T),
-                )
-                self._fingers.append((finger, out[:3, 3], side))
+                out = [0.0, side * (size[1] - thin[1]) / 2, 0.0]
+                yield T @ make_transform(np.eye(3), out), thin, side
 
     def draw_arm_meshes(self, meshes: Sequence[LinkMesh]) -> None:
         """Draw the arm's links by these meshes from now on."""
@@ -169,11 +175,18 @@ class CellView:
             handle.remove()
         self._meshes = [
             self._server.scene.add_mesh_simple(
-                f'/arm/{mesh.link}/mesh_{i}', mesh.vertices, mesh.faces, color=_METAL,
-                flat_shading=True,
+                f'/arm/{mesh.link}/mesh_{i}', mesh.vertices, mesh.faces, color=mesh.colour,
+                flat_shading=mesh.has_edges,
             )
             for i, mesh in enumerate(meshes)
         ]
+        hand = [
+            trimesh.creation.box(extents=size, transform=T) for T, size, _ in self._tool_boxes()
+        ]
+        links = [[] for _ in range(_HAND)] + [hand]
+        for mesh in meshes:
+            links[mesh.link].append(trimesh.Trimesh(mesh.vertices, mesh.faces, process=False))
+        self._ghost_meshes = [trimesh.util.concatenate(link) for link in links[_FIRST_GHOST:]]
 
     def show_arm(self, q: Array) -> None:
         """Draw the arm at joints (6,) [rad], unless it looks as before."""
@@ -229,62 +242,85 @@ class CellView:
         )
         self._objects.append(handle)
 
-    def show_lines(
-        self,
-        name: str,
-        paths: Sequence[Array],
-        outlines: Sequence[Array],
-        ghosts: Sequence[Array] = (),
-    ) -> None:
+    def show_lines(self, name: str, paths: Sequence[Array], swept: Sequence[Array]) -> None:
         """
-        Draw paths and thin arms (n, 3), and outlines, pairs of points (2 n, 3).
+        Draw paths (n, 3), and the triangles (3 n, 3) of what the tool sweeps.
 
         They take the place of those drawn earlier under that name.
         """
-        pairs = [line[: len(line) // 2 * 2].reshape(-1, 2, 3) for line in outlines]
-        for kind, found, colour, width in (
-            ('path', _segments(paths), _PATH, _PATH_WIDTH),
-            ('swept', pairs, _SWEPT, _SWEPT_WIDTH),
-            ('ghosts', _segments(ghosts), _PLANNED, _GHOST_WIDTH),
-        ):
-            key = f'/{name}/{kind}'
-            if old := self._lines.pop(key, None):
-                old.remove()
-            if found:
-                self._lines[key] = self._server.scene.add_line_segments(
-                    key, np.concatenate(found), colour, thickness=width
-                )
+        scene = self._server.scene
+        for handle in self._lines.pop(name, []):
+            handle.remove()
+        drawn = self._lines[name] = []
+        if segments := _segments(paths):
+            drawn.append(scene.add_line_segments(
+                f'/{name}/path', np.concatenate(segments), _PATH, thickness=_PATH_WIDTH
+            ))
+        if swept:
+            corners = np.concatenate(swept)
+            faces = np.arange(len(corners)).reshape(-1, 3)
+            drawn.append(scene.add_mesh_simple(
+                f'/{name}/swept', corners, faces, color=_SWEPT, opacity=_SWEPT_OPACITY,
+                flat_shading=True, cast_shadow=False, receive_shadow=False,
+            ))
 
     def follow(self, state: CellState) -> None:
         """Hide what a state makes obsolete: ghosts in a run, a dropped plan, a path at its end."""
         if state.kind == 'running':
-            self.show_ghosts({})
+            self.show_solutions({})
         self._plan.visible = state.kind in _HAS_PLAN
-        if ghosts := self._lines.get('/plan/ghosts'):
-            ghosts.visible = state.kind == 'planned'
+        self._plan_ghosts.visible = state.kind == 'planned'
         is_moving = state.planner == MotionState.MOVING.value
         if self._was_moving and not is_moving:
             self.show_lines('path', [], [])
         self._was_moving = is_moving
 
-    def show_ghosts(self, solutions: Mapping[str, Array]) -> None:
-        """Draw joints (6,) [rad] by name as thin arms, in place of earlier ones."""
-        scene = self._server.scene
+    def show_solutions(self, solutions: Mapping[str, Array]) -> None:
+        """Draw joints (6,) [rad] by name as ghosts, in place of earlier ones."""
+        colours = BRANCH_COLOURS[: len(solutions)]
+        frames = self.show_ghosts('ghosts', list(solutions.values())[: len(colours)], colours)
+        labels = [
+            self._server.scene.add_label(
+                f'/ghosts/{name}', name, position=T[2, :3, 3], font_screen_scale=0.8,
+                # Arms that differ in the wrist alone have one elbow.
+                anchor='bottom-center' if name.endswith('up') else 'top-center',
+            )
+            for name, T in zip(solutions, frames, strict=False)
+        ]
         with self._lock:
-            for handle in self._ghosts:
+            self._ghosts['ghosts'] += labels
+
+    def show_postures(self, name: str, postures: Sequence[Array]) -> None:
+        """Draw joints (6,) [rad] as ghosts in one colour, but for those that the arm covers."""
+        beside = [q for q in postures if np.abs(q - self._q).max() > _BESIDE]
+        self.show_ghosts(name, beside, [_PLANNED] * len(beside))
+
+    def show_ghosts(
+        self, name: str, postures: Sequence[Array], colours: Sequence[Colour]
+    ) -> Array:
+        """
+        Draw arms at joints (6,) [rad] as translucent solids, in place of earlier ones.
+
+        Returns their frames (n, 7, 4, 4) in `base_link`.
+        """
+        frames = T_BASE_LINK_BASE @ link_frames(self._model, np.reshape(postures, (-1, 6)))
+        with self._lock:
+            for handle in self._ghosts.pop(name, []):
                 handle.remove()
-            self._ghosts = []
-            for (name, q), colour in zip(solutions.items(), BRANCH_COLOURS, strict=False):
-                corners = arm_corners(self._model, q)
-                lines = np.concatenate(_segments([corners]))
-                self._ghosts += [
-                    scene.add_line_segments(
-                        f'/ghosts/{name}', lines, colour, thickness=_GHOST_WIDTH
-                    ),
-                    scene.add_label(
-                        f'/ghosts/{name}/name', name, position=corners[5], font_screen_scale=0.8
-                    ),
-                ]
+            self._ghosts[name] = [
+                self._server.scene.add_batched_meshes_simple(
+                    f'/{name}/{link}', mesh.vertices, mesh.faces,
+                    quat_from_matrix(T[:, :3, :3])[:, [3, 0, 1, 2]], T[:, :3, 3],
+                    batched_scales=np.full(len(T), _GHOST_SCALE), batched_colors=np.array(colours),
+                    opacity=_GHOST_OPACITY, lod='off',
+                    cast_shadow=False, receive_shadow=False,
+                )
+                for link, (mesh, T) in enumerate(
+                    zip(self._ghost_meshes, frames.swapaxes(0, 1)[_FIRST_GHOST:], strict=True)
+                )
+                if len(T)
+            ]
+        return frames
 
 
 def _segments(lines: Sequence[Array]) -> list[Array]:

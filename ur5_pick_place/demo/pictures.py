@@ -92,7 +92,7 @@ def draw_cycle(run: Film, path: Path | str) -> bool:
 @contextmanager
 def _camera(run: Film, width: int, height: int, fast: bool = False) -> Iterator['_CellCamera']:
     count, T = run.samples.parts[1].shape[1], run.T_world_base_link
-    model = load_cell(count, run.boxes, run.ur_type, run.gripper, T)
+    model = load_cell(count, run.boxes, run.ur_type, run.gripper, T, is_drawn=True)
     if fast:
         model.vis.quality.shadowsize = 1024
         model.vis.quality.offsamples = 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE
 
-from ur5_pick_place.kinematics import HOME, forward
+from ur5_pick_place.kinematics import HOME, arm_corners, forward
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.cycle.file import load_cycle
@@ -64,9 +64,10 @@ def test_the_swept_tool_is_drawn_where_its_boxes_are(planner, plan):
     from ur5_pick_place.nodes.messages import markers
 
     drawn = markers.cycle(planner.planner, plan, POSES).markers
-    outlines = [m for m in drawn if m.ns == 'swept_tool']
-    assert len(outlines) == 3  # of nine motions three differ
-    points = np.array([(p.x, p.y, p.z) for p in outlines[0].points])
+    solids = [m for m in drawn if m.ns == markers.SWEPT]
+    assert len(solids) == 3  # of nine motions three differ
+    points = np.array([(p.x, p.y, p.z) for p in solids[0].points])
+    assert len(points) % 36 == 0  # twelve triangles of a box
     T = np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(MODEL, HOME)
     for box in SCENE.tool.shapes:
         corner = (T @ box.T_tool_box @ [*(box.size / 2), 1.0])[:3]
@@ -79,8 +80,11 @@ def test_the_arm_along_a_plan_is_drawn_from_home_to_the_part_without_repeats(pla
     from ur5_pick_place.nodes.messages import markers
 
     drawn = markers.cycle(planner.planner, plan, POSES).markers
-    lines = [m.points for m in drawn if m.ns == markers.GHOSTS]
-    ghosts = [np.array([(p.x, p.y, p.z) for p in line]) for line in lines]
+    lines = [m for m in drawn if m.ns == markers.GHOSTS]
+    ghosts = [np.array([(p.x, p.y, p.z) for p in line.points]) for line in lines]
+    for line, ghost in zip(lines, ghosts, strict=True):
+        [q] = markers.posture_of(line)
+        np.testing.assert_allclose(arm_corners(MODEL, q), ghost, atol=1e-9)
     assert 4 <= len(ghosts) <= 12
     turn = np.diag([-1.0, -1.0, 1.0])
     np.testing.assert_allclose(ghosts[0][-1], turn @ forward(MODEL, HOME)[:3, 3], atol=1e-9)
@@ -91,3 +95,10 @@ def test_the_arm_along_a_plan_is_drawn_from_home_to_the_part_without_repeats(pla
         assert np.linalg.norm(hands - hand, axis=1).min() < 0.25
     for i, ghost in enumerate(ghosts):
         assert all(np.abs(ghost - other).max() > 0.02 for other in ghosts[:i])
+
+
+@pytest.mark.parametrize('text', ['', '[', '[1,2,3]', '[0,0,0,0,0,NaN]', '{"a":1}', '[' * 9999])
+def test_a_ghost_of_others_without_joints_is_not_drawn(text):
+    from ur5_pick_place.nodes.messages import markers
+
+    assert markers.posture_of(markers.Marker(text=text)) == []

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """RViz markers of the scene and of a plan."""
 
+import json
 from collections.abc import Iterable, Mapping
-from itertools import combinations, pairwise, product
+from itertools import pairwise, product
 
 import numpy as np
 from visualization_msgs.msg import Marker, MarkerArray
@@ -20,11 +21,14 @@ from ur5_pick_place.task.places.poses import TaughtPose
 from ur5_pick_place.task.plan import CyclePlan
 
 GHOSTS = 'plan_ghosts'
-"""Namespace of the arm's postures along a plan."""
+"""Namespace of the arm's postures along a plan: lines, whose text has the joints [rad]."""
+
+SWEPT = 'swept_tool'
+"""Namespace of the space that the tool passes through."""
 
 _SAMPLES = 120
 _OUTLINE_SPACING = 0.05  # [m] along the TCP's path
-_GHOST_SPACING = 0.5  # [rad] of the joint that turns most
+_GHOST_SPACING = 0.7  # [rad] of the joint that turns most
 _DRAWN_TRIANGLES = 1000  # of one mesh
 _BLUE = (0.1, 0.6, 1.0)
 _TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
@@ -58,15 +62,24 @@ def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPos
         path.ns, path.id = 'cycle', i
         array.markers += [path, swept_tool(planner, motion.trajectory, i)]
     postures = distinct_postures([motion.trajectory for motion in distinct])
-    array.markers += [
-        line(GHOSTS, i, arm_corners(planner.model, q), 0.02, (*_BLUE, 0.3))
-        for i, q in enumerate(postures)
-    ]
+    for i, q in enumerate(postures):
+        ghost = line(GHOSTS, i, arm_corners(planner.model, q), 0.02, (*_BLUE, 0.3))
+        ghost.text = json.dumps(q.tolist())
+        array.markers.append(ghost)
     for number, name in enumerate(filter(is_part_place, poses)):
         arrow = place_arrow(number, T_BASE_LINK_BASE @ poses[name].T_base_tcp)
         arrow.header.frame_id = 'base_link'
         array.markers.append(arrow)
     return array
+
+
+def posture_of(ghost: Marker) -> list[Array]:
+    """Return the joints (6,) [rad] of a ghost; nothing if its text is no joints."""
+    try:
+        q = np.array(json.loads(ghost.text), dtype=np.float64)
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        return []
+    return [q] if q.shape == (6,) and np.isfinite(q).all() else []
 
 
 def distinct_postures(trajectories: Iterable[Trajectory]) -> list[Array]:
@@ -82,7 +95,7 @@ def distinct_postures(trajectories: Iterable[Trajectory]) -> list[Array]:
 
 
 def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> Marker:
-    """Return outlines of the tool along a motion, in `base_link`."""
+    """Return the tool's boxes at points of a motion, in `base_link`."""
     q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
     tool = planner.scene.tool
     T_base_link_tool = T_BASE_LINK_BASE @ forward(planner.model, q)
@@ -90,20 +103,19 @@ def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> M
     distance = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(p, axis=0), axis=1)))
     wanted = np.append(np.arange(0.0, distance[-1], _OUTLINE_SPACING), distance[-1])
     shown = np.unique(np.searchsorted(distance, wanted))
-    edges = [
-        T @ box.T_tool_box @ _edges(box.size).T
-        for T in T_base_link_tool[shown]
+    corners = [
+        _moved(box.T_tool_box, _box_triangles(-box.size / 2, box.size / 2).reshape(-1, 3))
         for box in tool.shapes
     ]
-    ends = np.concatenate([np.empty((4, 0)), *edges], axis=1).T[:, :3]
-    return line('swept_tool', number, ends, 0.001, (*_BLUE, 0.4), Marker.LINE_LIST)
+    whole = np.concatenate([np.empty((0, 3)), *corners])
+    points = np.concatenate([_moved(T, whole) for T in T_base_link_tool[shown]])
+    solid = line(SWEPT, number, points, 1.0, (*_BLUE, 0.15))
+    solid.type, solid.scale.y, solid.scale.z = Marker.TRIANGLE_LIST, 1.0, 1.0
+    return solid
 
 
-def _edges(size: Array) -> Array:
-    """Return the ends of the 12 edges of a box about the origin, shape (24, 4), homogeneous."""
-    corners = np.array(list(product((-0.5, 0.5), repeat=3))) * size
-    pairs = [(a, b) for a, b in combinations(corners, 2) if np.count_nonzero(a != b) == 1]
-    return np.insert(np.reshape(pairs, (24, 3)), 3, 1.0, axis=1)
+def _moved(T: Array, points: Array) -> Array:
+    return np.asarray(points @ T[:3, :3].T + T[:3, 3])
 
 
 def surroundings(scene: Scene) -> MarkerArray:
@@ -159,9 +171,13 @@ def _mesh_triangles(mesh: Mesh) -> Array:
     """Return triangles (m, 3, 3) of a mesh, or of its bounding box if they are too many."""
     if len(mesh.triangles) <= _DRAWN_TRIANGLES:
         return np.asarray(mesh.vertices[mesh.triangles])
-    ends = np.stack([mesh.vertices.min(axis=0), mesh.vertices.max(axis=0)])
-    corners = np.array(list(product(*ends.T)))
-    quads = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
+    return _box_triangles(mesh.vertices.min(axis=0), mesh.vertices.max(axis=0))
+
+
+def _box_triangles(low: Array, high: Array) -> Array:
+    """Return triangles (12, 3, 3) of a box between two corners (3,), outside in front."""
+    corners = np.array(list(product(*np.transpose([low, high]))))
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
     halves = [t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]
     return np.asarray(corners[np.array(halves)])
 

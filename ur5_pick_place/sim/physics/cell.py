@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
 from ur5_pick_place.sim.physics.arm import JOINT_NAMES, Arm, Link, load_arm
+from ur5_pick_place.sim.physics.arm_mesh import link_meshes
 from ur5_pick_place.sim.physics.engine import mujoco
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
 
@@ -34,6 +35,8 @@ HAND = 'hand/'
 # Of the servos: kp, kv, and the largest torque [N m] of the joints that they suit; those of
 # stronger joints are stiffer.
 _SERVOS = 3 * [(5000.0, 400.0, 150.0)] + 3 * [(1500.0, 100.0, 28.0)]
+
+_HIDDEN = 3  # group of geometries that MuJoCo does not draw
 
 _T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # REP-103 and the controller
 
@@ -59,17 +62,22 @@ def load_cell(
     ur_type: str = 'ur5',
     gripper: str = DIGITAL,
     T_world_base_link: Array = np.eye(4),
+    is_drawn: bool = False,
 ) -> mujoco.MjModel:
     """
     Return the compiled model of the cell.
 
     `parts`: number of cubes, up to `MAX_PARTS`; all but the first are on a shelf. `boxes`: what
     else stands in it. `ur_type`: one of `ARM_TYPES`. `gripper`: one of `GRIPPERS`; both kinds with
-    fingers are alike. `T_world_base_link`: where the arm is mounted, (4, 4).
+    fingers are alike. `T_world_base_link`: where the arm is mounted, (4, 4). `is_drawn`: with
+    the meshes of pictures.
     """
     here, arm = Path(__file__).parent, load_arm(ur_type)
     cell = mujoco.MjSpec.from_file(str(here / 'cell.xml'))
     flange = _add_arm(cell, arm, T_world_base_link)
+    if is_drawn:
+        for link in (arm.base, *arm.links):
+            _draw_link(cell, link)
     hand = 'cup.xml' if gripper == VACUUM else 'fingers.xml'
     hand_spec = mujoco.MjSpec.from_file(str(here / hand))
     cell.attach(hand_spec, frame=flange.add_frame(), prefix=HAND)
@@ -110,7 +118,8 @@ def _add_arm(cell: mujoco.MjSpec, arm: Arm, T_world_base_link: Array) -> mujoco.
 def _add_housings(body: mujoco.MjsBody, link: Link) -> None:
     for start, end, radius, dome in link.housings:
         body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[*start, *end], size=[radius, 0.0, 0.0]
+            type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[*start, *end], size=[radius, 0.0, 0.0],
+            group=_HIDDEN,
         )
         if dome:
             # An ellipsoid lies along its z, as a cylinder does: half of it is within the housing.
@@ -120,8 +129,23 @@ def _add_housings(body: mujoco.MjsBody, link: Link) -> None:
                 type=mujoco.mjtGeom.mjGEOM_ELLIPSOID,
                 fromto=[*(end - dome * along), *tip],
                 size=[radius, 0.0, 0.0],
-                material='cap',
+                group=_HIDDEN,
             )
+
+
+def _draw_link(cell: mujoco.MjSpec, link: Link) -> None:
+    """Add what is seen of a link; its housings only touch."""
+    body = cell.body(f'{link.name}_link') or cell.body(link.name)
+    for i, mesh in enumerate(link_meshes(link)):
+        name = f'{link.name}_{i}'
+        cell.add_mesh(
+            name=name, uservert=mesh.vertices.ravel(), userface=mesh.faces.ravel(),
+            inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
+        )
+        body.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, contype=0, conaffinity=0, mass=0.0,
+            rgba=[*np.divide(mesh.colour, 255.0), 1.0], material='housing',
+        )
 
 
 def _add_box(cell: mujoco.MjSpec, T_world_box: Array, size: ArrayLike) -> None:
