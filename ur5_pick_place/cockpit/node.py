@@ -220,10 +220,11 @@ class Cockpit(SerialNode):
 
     def _distance_to(self, place: str) -> float | None:
         """Return how far the cell's part lies from a place [m]; None unless it lies there."""
-        handle, T = self._places.all.get(place), self._T_part
-        if handle is None or T is None or not handle.is_taught:
+        handle, T, part = self._places.all.get(place), self._T_part, self._cell.scene.part
+        if handle is None or T is None or part is None or not handle.is_taught:
             return None
-        distance = float(np.linalg.norm(T[:3, 3] - handle.T_base_link_tcp[:3, 3]))
+        T_meant = handle.T_base_link_tcp @ part.T_tcp_part
+        distance = float(np.linalg.norm(T[:3, 3] - T_meant[:3, 3]))
         return distance if distance < _AT_PLACE else None
 
     def _on_fingers(self, message: JointState) -> None:

@@ -22,7 +22,7 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 from ur5_pick_place.planning.scene.world import AttachedObject, World
-from ur5_pick_place.sim.physics.arm_mesh import Colour
+from ur5_pick_place.sim.physics.arm_mesh import PLATE, Colour
 
 _HAND = 6  # frame of the tool
 _TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn, about the reach of a UR5 [m]
@@ -128,6 +128,10 @@ class CellView:
             cell_color=(205, 192, 170), section_color=(180, 165, 140),
             wxyz=wxyz_of(T_level), position=T_level[:3, 3] + 5e-4 * mounting.up,
         )
+        if not mounting.is_upright:
+            server.scene.add_box(
+                '/plate', color=_STEEL, dimensions=PLATE, position=(0.0, 0.0, -PLATE[2] / 2)
+            )
         for box in self._scene.boxes:
             server.scene.add_box(
                 f'/boxes/{box.name}', color=_OBSTACLE, dimensions=_edges(box.size), opacity=0.6,

@@ -12,6 +12,9 @@ from ur5_pick_place.sim.physics.arm import Housing, Link
 
 Colour = tuple[int, int, int]
 
+PLATE = (0.3, 0.3, 0.03)
+"""Edges of what is drawn under the base of an arm that does not stand on its table [m]."""
+
 _JOINT: Colour = (88, 93, 100)
 _SEAL: Colour = (30, 32, 35)
 _LID: Colour = (104, 170, 222)
