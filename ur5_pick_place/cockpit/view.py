@@ -22,10 +22,11 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 from ur5_pick_place.planning.scene.world import AttachedObject, World
-from ur5_pick_place.sim.physics.arm_mesh import PLATE, Colour
+from ur5_pick_place.sim.physics.arm_mesh import Colour
 
 _HAND = 6  # frame of the tool
-_TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn, about the reach of a UR5 [m]
+_TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn for a UR5 [m]; of others by their reach
+_REACH = 0.81725  # of a UR5 [m], for which table and cameras are given
 _WOOD: Colour = (222, 210, 190)
 _DARK: Colour = (70, 74, 80)
 _STEEL: Colour = (110, 116, 124)
@@ -85,6 +86,7 @@ class CellView:
     def __init__(self, server: viser.ViserServer, model: Model, scene: Scene) -> None:
         self._server, self._model, self._scene = server, model, scene
         self._tool = scene.tool
+        self._scale = float(np.abs(model.a).sum()) / _REACH
         self._objects: list[Any] = []
         self._lines: dict[str, list[Any]] = {}
         self._plan = server.scene.add_frame('/plan', show_axes=False, visible=False)
@@ -119,19 +121,16 @@ class CellView:
             '/sky', sky_color=(255, 255, 255), ground_color=(200, 195, 185), intensity=1.6
         )
         T_level = mounting.T_base_link_level(height)
+        width, depth = (self._scale * edge for edge in _TABLE[:2])
         server.scene.add_box(
-            '/table', color=_WOOD, dimensions=_TABLE, wxyz=wxyz_of(T_level),
+            '/table', color=_WOOD, dimensions=(width, depth, _TABLE[2]), wxyz=wxyz_of(T_level),
             position=T_level[:3, 3] - (_TABLE[2] / 2 + 1e-3) * mounting.up,
         )
         server.scene.add_grid(
-            '/table_grid', width=_TABLE[0], height=_TABLE[1], cell_size=0.1, section_size=0.5,
+            '/table_grid', width=width, height=depth, cell_size=0.1, section_size=0.5,
             cell_color=(205, 192, 170), section_color=(180, 165, 140),
             wxyz=wxyz_of(T_level), position=T_level[:3, 3] + 5e-4 * mounting.up,
         )
-        if not mounting.is_upright:
-            server.scene.add_box(
-                '/plate', color=_STEEL, dimensions=PLATE, position=(0.0, 0.0, -PLATE[2] / 2)
-            )
         for box in self._scene.boxes:
             server.scene.add_box(
                 f'/boxes/{box.name}', color=_OBSTACLE, dimensions=_edges(box.size), opacity=0.6,
@@ -139,10 +138,11 @@ class CellView:
             )
 
     def _from_level(self, point: tuple[float, float, float]) -> Array:
-        """Return a point (3,) given as of an arm that stands on its table."""
+        """Return a point (3,) given as of a UR5 that stands on its table."""
         mounting = self._scene.mounting
         height = 0.0 if mounting.is_upright else self._scene.table_height
-        return np.asarray((mounting.T_base_link_level(height) @ [*point, 1.0])[:3])
+        T = mounting.T_base_link_level(height)
+        return np.asarray(T[:3, :3] @ (self._scale * np.array(point)) + T[:3, 3])
 
     async def _set_phone_camera(self, client: viser.ClientHandle) -> None:
         """Show the cell in the upper part of a phone, whose lower part the controls cover."""

@@ -12,9 +12,6 @@ from ur5_pick_place.sim.physics.arm import Housing, Link
 
 Colour = tuple[int, int, int]
 
-PLATE = (0.3, 0.3, 0.03)
-"""Edges of what is drawn under the base of an arm that does not stand on its table [m]."""
-
 _JOINT: Colour = (88, 93, 100)
 _SEAL: Colour = (30, 32, 35)
 _LID: Colour = (104, 170, 222)
@@ -132,9 +129,10 @@ def _axes(housing: Housing, link: Link) -> Array:
 
 
 def _wall(housing: Housing, length: float) -> Array:
-    """Return the line of a housing: its wall, and its end as a superellipse."""
+    """Return the line of a housing: its wall, and its end as an ellipse, a shallow one fuller."""
     r, depth, bend = housing.radius, _depth(housing), np.linspace(0.0, np.pi / 2, 17)
-    across, along = r * np.cos(bend) ** 0.7, depth * np.sin(bend) ** 0.7
+    power = 1.0 if depth > 0.45 * r else 0.7
+    across, along = r * np.cos(bend) ** power, depth * np.sin(bend) ** power
     first = [r, 0.0]
     return np.array([first, *np.transpose([across, length + housing.dome - depth + along])])
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
 from ur5_pick_place.sim.physics.arm import JOINT_NAMES, Arm, Link, load_arm
-from ur5_pick_place.sim.physics.arm_mesh import PLATE, link_meshes
+from ur5_pick_place.sim.physics.arm_mesh import link_meshes
 from ur5_pick_place.sim.physics.engine import mujoco
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
 
@@ -78,12 +78,6 @@ def load_cell(
     if is_drawn:
         for link in (arm.base, *arm.links):
             _draw_link(cell, link)
-        if T_world_base_link[2, 2] < 1.0:  # what it hangs from
-            x, y, z = np.divide(PLATE, 2.0)
-            cell.body('base').add_geom(
-                type=mujoco.mjtGeom.mjGEOM_BOX, pos=[0.0, 0.0, -z], size=[x, y, z], contype=0,
-                conaffinity=0, material='steel',
-            )
     hand = 'cup.xml' if gripper == VACUUM else 'fingers.xml'
     hand_spec = mujoco.MjSpec.from_file(str(here / hand))
     cell.attach(hand_spec, frame=flange.add_frame(), prefix=HAND)
