@@ -27,6 +27,7 @@ from ur5_pick_place.sim.physics.arm_mesh import Colour
 _HAND = 6  # frame of the tool
 _TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn for a UR5 [m]; of others by their reach
 _REACH = 0.81725  # of a UR5 [m], for which table and cameras are given
+_LEAST = 0.7  # scale of both
 _WOOD: Colour = (222, 210, 190)
 _DARK: Colour = (70, 74, 80)
 _STEEL: Colour = (110, 116, 124)
@@ -86,7 +87,7 @@ class CellView:
     def __init__(self, server: viser.ViserServer, model: Model, scene: Scene) -> None:
         self._server, self._model, self._scene = server, model, scene
         self._tool = scene.tool
-        self._scale = float(np.abs(model.a).sum()) / _REACH
+        self._scale = max(_LEAST, float(np.abs(model.a).sum()) / _REACH)
         self._objects: list[Any] = []
         self._lines: dict[str, list[Any]] = {}
         self._plan = server.scene.add_frame('/plan', show_axes=False, visible=False)

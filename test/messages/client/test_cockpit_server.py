@@ -369,26 +369,30 @@ def test_a_dropped_plan_and_the_path_of_an_ended_motion_are_not_drawn(page) -> N
     model, scene = load_model('ur5e'), Scene(0.0, Tool(np.eye(4)))
     view = CellView(page.server, model, scene)
     for name in ('plan', 'path'):
-        view.show_lines(name, [np.eye(3)], [], [np.eye(3)])
+        view.show_lines(name, [np.eye(3)], [np.eye(3)])
+    view.show_arm(np.zeros(6))
+    view.show_postures('plan/ghosts', [np.zeros(6), np.ones(6)])
+    assert [len(g.batched_positions) for g in view._ghosts['plan/ghosts']] == [1] * 5, 'beside it'
     shown = {}
     for task in ('idle', 'planned', 'running: transfer', 'paused: grip', 'stopped: x', 'idle'):
         view.follow(CellState(task, 'ready'))
         shown[task] = view._plan.visible
-        assert view._lines['/plan/ghosts'].visible == (task == 'planned')
+        assert view._plan_ghosts.visible == (task == 'planned')
     assert [task for task, is_shown in shown.items() if is_shown] == [
         'planned', 'running: transfer', 'paused: grip'
     ]
-    assert '/path/path' in view._lines  # published before the arm moves
+    assert view._lines['path']  # published before the arm moves
     view.follow(CellState('busy: go_home', 'moving'))
-    assert '/path/path' in view._lines
+    assert view._lines['path']
     view.follow(CellState('idle', 'ready'))
-    assert '/path/path' not in view._lines
-    assert '/plan/path' in view._lines
+    assert not view._lines['path']
+    assert view._lines['plan']
 
 
 @pytest.fixture
 def panel(page) -> Panel:
-    return Panel(page.server, SimpleNamespace(state=CellState('planned', 'ready')), 'sim')
+    link = SimpleNamespace(state=CellState('planned', 'ready'))
+    return Panel(page.server, link, 'sim', {'target': 0.00021}.get)
 
 
 def test_after_a_run_the_page_says_first_what_it_did(panel: Panel) -> None:
@@ -412,6 +416,9 @@ def test_of_a_run_that_was_stopped_the_page_says_what_it_did_until_then(panel: P
     for name, t in (('started', 1.0), ('placed', 3.0), ('stopped', 4.0)):
         panel.on_event({'event': name, 'time': t, 'job': 'run'})
     assert 'run: placed 1, missed 0, in 3.0 s' in panel._log.content
+    for name, t in (('started', 1.0), ('placed', 3.0), ('done', 4.0)):
+        panel.on_event({'event': name, 'time': t, 'job': 'run', 'place': 'target'})
+    assert 'run: placed 1, missed 0, in 3.0 s, 0.2 mm off' in panel._log.content
 
 
 class RecordedJog:
