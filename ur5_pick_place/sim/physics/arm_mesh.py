@@ -19,7 +19,7 @@ _TUBE: Colour = (206, 209, 213)
 _METAL: Colour = (150, 154, 160)
 _METALLIC = ('base', 'wrist_3')  # links without a lid
 _SECTIONS = 28  # about an axis
-_ROWS = 8  # of vertices on a rounded surface, from end to end
+_ROWS = 6  # of vertices on a rounded surface, from end to end
 _SHARES = np.linspace(0.0, 1.0, 65)  # of a line, between which a seam is looked for
 _REVERSED = np.array([[1.0], [-1.0], [-1.0]])  # of axes
 # Lengths over the radius of a housing:
