@@ -33,7 +33,7 @@ def main():
             panel.imshow(renderer.render())
             panel.set_title(name, fontsize=14)
             panel.set_axis_off()
-    figure.subplots_adjust(left=0.005, right=0.995, bottom=0.005, top=0.95, wspace=0.02, hspace=0.1)
+    figure.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=0.95, wspace=0.02, hspace=0.1)
     figure.savefig(Path(__file__).with_name('concepts') / 'branches.png', dpi=100)
 
 
