@@ -266,3 +266,14 @@ def test_force_mode_pushes_until_the_force_is_there():
     assert robot.events == [('text', '1')]
     assert robot.wrench[2] == pytest.approx(20.0, abs=0.5)
     assert robot.forward(robot.q)[:2, 3] == pytest.approx(robot.forward(START)[:2, 3], abs=1e-4)
+
+
+def test_after_force_mode_moves_end_at_their_goals():
+    robot = ScriptRobot()
+    robot.q = robot.target_q = START.copy()
+    goal = START + 0.2
+    robot.run(
+        'def f():\nforce_mode(p[0, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0], [0, 0, 20, 0, 0, 0], 2, '
+        f'[0.1, 0.1, 0.05, 1, 1, 1])\nsleep(1)\nend_force_mode()\nmovej({goal.tolist()})\nend\n'
+    )
+    assert robot.events == [] and robot.q == pytest.approx(goal, abs=1e-9)

@@ -53,8 +53,14 @@ class Arm:
     def begin(self) -> None:
         """Begin a cycle; an arm that no program moves is where the controller has it."""
         self._mover, self._moved = None, 0.0
+        self.take_up()
+
+    def take_up(self) -> None:
+        """Start from where the arm is, unless a move goes on."""
         if not self._is_moving:
             robot = self._robot
+            if self.compliance is None:
+                self._offset = np.zeros(6)
             self.q, self.qd = robot.target_q - self._offset, robot.target_qd.copy()
 
     def end(self) -> None:

@@ -295,6 +295,7 @@ class Force:
 
     def end_force_mode(self) -> None:
         self._arm.compliance = None
+        self._arm.take_up()
 
     def force_mode_set_damping(self, damping: Value) -> None:
         self._damping = min(max(number(damping), 0.0), 1.0)
