@@ -271,7 +271,7 @@ class CellView:
 
     def follow(self, state: CellState) -> None:
         """Hide what a state makes obsolete: ghosts in a run, a dropped plan, a path at its end."""
-        if state.kind == 'running':
+        if state.kind == 'running' and self._ghosts.get('ghosts'):
             self.show_solutions({})
         self._plan.visible = state.kind in _HAS_PLAN
         self._plan_ghosts.visible = state.kind == 'planned'
@@ -317,8 +317,7 @@ class CellView:
                     f'/{name}/{link}', mesh.vertices, mesh.faces,
                     quat_from_matrix(T[:, :3, :3])[:, [3, 0, 1, 2]], T[:, :3, 3],
                     batched_scales=np.full(len(T), _GHOST_SCALE), batched_colors=np.array(colours),
-                    opacity=_GHOST_OPACITY, lod='off',
-                    cast_shadow=False, receive_shadow=False,
+                    opacity=_GHOST_OPACITY, lod='off', cast_shadow=False, receive_shadow=False,
                 )
                 for link, (mesh, T) in enumerate(
                     zip(self._ghost_meshes, frames.swapaxes(0, 1)[_FIRST_GHOST:], strict=True)
