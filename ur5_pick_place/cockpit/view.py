@@ -28,6 +28,7 @@ _HAND = 6  # frame of the tool
 _TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn for a UR5 [m]; of others by their reach
 _REACH = 0.81725  # of a UR5 [m], for which table and cameras are given
 _LEAST = 0.7  # scale of both
+_MOUNTED = 1.2  # scale of where the cameras are, if the arm is over its table
 _WOOD: Colour = (222, 210, 190)
 _DARK: Colour = (70, 74, 80)
 _STEEL: Colour = (110, 116, 124)
@@ -142,8 +143,10 @@ class CellView:
         """Return a point (3,) given as of a UR5 that stands on its table."""
         mounting = self._scene.mounting
         height = 0.0 if mounting.is_upright else self._scene.table_height
-        T = mounting.T_base_link_level(height)
-        return np.asarray(T[:3, :3] @ (self._scale * np.array(point)) + T[:3, 3])
+        T, scale = mounting.T_base_link_level(height), self._scale
+        if not mounting.is_upright:
+            scale *= _MOUNTED
+        return np.asarray(T[:3, :3] @ (scale * np.array(point)) + T[:3, 3])
 
     async def _set_phone_camera(self, client: viser.ClientHandle) -> None:
         """Show the cell in the upper part of a phone, whose lower part the controls cover."""
