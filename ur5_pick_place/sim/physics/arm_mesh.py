@@ -17,13 +17,12 @@ _SEAL: Colour = (30, 32, 35)
 _LID: Colour = (104, 170, 222)
 _TUBE: Colour = (206, 209, 213)
 _METAL: Colour = (150, 154, 160)
-_METALLIC = ('base', 'wrist_3')  # links without a lid
 _SECTIONS = 28  # about an axis
 _ROWS = 6  # of vertices on a rounded surface, from end to end
 _SHARES = np.linspace(0.0, 1.0, 65)  # of a line, between which a seam is looked for
-_REVERSED = np.array([[1.0], [-1.0], [-1.0]])  # of axes
 # Lengths over the radius of a housing:
-_SEAL_WIDTH = 0.08
+_COLLAR = np.array([[1.1, 0.0], [1.1, 0.95], [1.0, 1.05]])  # of a tube: radii, heights
+_SEALED = np.array([[1.005, 0.0], [1.005, 0.08]])  # likewise, of the ring at a joint
 _DEPTH = 0.3  # least one of a lid's rounding
 _SKIRT = 0.25  # straight part of a lid
 _CORNER = 1.3  # up to which a housing that ends beside another one has a slanted lid
@@ -77,11 +76,10 @@ def link_meshes(link: Link) -> list[Mesh]:
     by_colour: dict[Colour, list[Mesh]] = {}
     for mesh in _surfaces(link):
         by_colour.setdefault(mesh.colour, []).append(mesh)
-    return [merged(meshes) for meshes in by_colour.values()]
+    return [_merged(meshes) for meshes in by_colour.values()]
 
 
-def merged(meshes: Sequence[Mesh]) -> Mesh:
-    """Return meshes as one, in the colour of the first."""
+def _merged(meshes: Sequence[Mesh]) -> Mesh:
     firsts = np.cumsum([0, *(len(mesh.vertices) for mesh in meshes)])
     faces = [first + mesh.faces for first, mesh in zip(firsts, meshes, strict=False)]
     vertices = np.concatenate([mesh.vertices for mesh in meshes])
@@ -94,20 +92,19 @@ def _surfaces(link: Link) -> Iterator[Mesh]:
         r, start, axes = housing.radius, np.array(housing.start), _axes(housing, link)
         length = float(np.linalg.norm(housing.end - start))
         if abs(axes[2, 0]) > 0.5:
-            half = np.array([[1.1, 0.0], [1.1, 0.95], [1.0, 1.05], [1.0, length / r / 2]]) * r
-            for end, turn in ((start, axes), (start + length * axes[2], axes * _REVERSED)):
-                yield from (_Revolved(half[k : k + 2], end, turn).surface(_TUBE) for k in range(3))
+            line = np.vstack([r * _COLLAR, ([0.0, length] + [r, -r] * _COLLAR)[::-1]])
+            for k in range(len(line) - 1):
+                yield _Revolved(line[k : k + 2], start, axes).surface(_TUBE)
             continue
         wall = _wall(housing, length)
-        if link.name in _METALLIC:
+        if link.name in ('base', 'wrist_3'):
             yield _Revolved(wall, start, axes).surface(_METAL)
             continue
         if any(start):
             lid = _lid(housing, link, axes)
         else:  # from within the housing before to a joint, where its line begins
-            wall, start, axes = wall[:2], start + length * axes[2], axes * _REVERSED
-        seal = np.array([[1.005, 0.0], [1.005, _SEAL_WIDTH]]) * r
-        yield _Revolved(seal, start, axes).surface(_SEAL)
+            wall, start, axes = wall[:2], start + length * axes[2], axes * [[1], [-1], [-1]]
+        yield _Revolved(r * _SEALED, start, axes).surface(_SEAL)
         whole = _Revolved(wall, start, axes)
         seam = whole.seam(*lid)
         yield whole.surface(_JOINT, 0.0, seam)
@@ -132,9 +129,8 @@ def _wall(housing: Housing, length: float) -> Array:
     """Return the line of a housing: its wall, and its end as an ellipse, a shallow one fuller."""
     r, depth, bend = housing.radius, _depth(housing), np.linspace(0.0, np.pi / 2, 17)
     power = 1.0 if depth > 0.45 * r else 0.7
-    across, along = r * np.cos(bend) ** power, depth * np.sin(bend) ** power
-    first = [r, 0.0]
-    return np.array([first, *np.transpose([across, length + housing.dome - depth + along])])
+    height = length + housing.dome - depth * (1.0 - np.sin(bend) ** power)
+    return np.array([[r, 0.0], *np.transpose([r * np.cos(bend) ** power, height])])
 
 
 def _depth(housing: Housing) -> float:

@@ -36,8 +36,6 @@ HAND = 'hand/'
 # stronger joints are stiffer.
 _SERVOS = 3 * [(5000.0, 400.0, 150.0)] + 3 * [(1500.0, 100.0, 28.0)]
 
-_HIDDEN = 3  # group of geometries that MuJoCo does not draw
-
 _T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # REP-103 and the controller
 
 _CAMERA_HEIGHT = 0.514  # [m] of the ur5's elbow at home, which the camera's distance suits
@@ -118,8 +116,7 @@ def _add_arm(cell: mujoco.MjSpec, arm: Arm, T_world_base_link: Array) -> mujoco.
 def _add_housings(body: mujoco.MjsBody, link: Link) -> None:
     for start, end, radius, dome in link.housings:
         body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[*start, *end], size=[radius, 0.0, 0.0],
-            group=_HIDDEN,
+            type=mujoco.mjtGeom.mjGEOM_CYLINDER, fromto=[*start, *end], size=[radius, 0.0, 0.0]
         )
         if dome:
             # An ellipsoid lies along its z, as a cylinder does: half of it is within the housing.
@@ -129,12 +126,11 @@ def _add_housings(body: mujoco.MjsBody, link: Link) -> None:
                 type=mujoco.mjtGeom.mjGEOM_ELLIPSOID,
                 fromto=[*(end - dome * along), *tip],
                 size=[radius, 0.0, 0.0],
-                group=_HIDDEN,
             )
 
 
 def _draw_link(cell: mujoco.MjSpec, link: Link) -> None:
-    """Add what is seen of a link; its housings only touch."""
+    """Add what is seen of a link; its housings, which touch, are not drawn."""
     body = cell.body(f'{link.name}_link') or cell.body(link.name)
     for i, mesh in enumerate(link_meshes(link)):
         name = f'{link.name}_{i}'
@@ -143,8 +139,8 @@ def _draw_link(cell: mujoco.MjSpec, link: Link) -> None:
             inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_SHELL,
         )
         body.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, contype=0, conaffinity=0, mass=0.0,
-            rgba=[*np.divide(mesh.colour, 255.0), 1.0], material='housing',
+            type=mujoco.mjtGeom.mjGEOM_MESH, meshname=name, group=0, conaffinity=0, mass=0.0,
+            rgba=[*np.divide(mesh.colour, 255.0), 1.0],
         )
 
 
