@@ -272,7 +272,7 @@ def _clock(seen: Observed) -> Check:
 def _topics(seen: Observed) -> Check:
     if seen.unheard:
         return Check('topics', '; '.join(f'{topic}: {why}' for topic, why in seen.unheard.items()),
-                     'publish them reliable: none of these messages arrives')
+                     'publish them reliable, in the right type: none of these messages arrives')
     return Check('topics', 'whatever is published for these nodes can arrive')
 
 

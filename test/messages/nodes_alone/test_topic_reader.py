@@ -8,9 +8,11 @@ import weakref
 from types import SimpleNamespace
 
 import numpy as np
+import pace
 import pytest
 import rclpy
 from fake_graph import ByHand, Talk
+from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -26,7 +28,7 @@ from ur5_pick_place.nodes.driver.driver_link import DriverLink, LatchedTopic
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
-from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.ros.qos import LATCHED, mismatches
 
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
@@ -41,6 +43,20 @@ def joints(q, stamp: float = 0.0, names=NAMES, qd=None) -> JointState:
     message.header.stamp.sec = int(stamp)
     message.header.stamp.nanosec = round((stamp - int(stamp)) * 1e9)
     return message
+
+
+def test_a_publisher_of_another_type_is_one_that_does_not_reach_its_listener(talk):
+    """DDS connects them not, and nobody else says so."""
+    talk.node.create_subscription(String, 'words', print, 10)
+    own = [talk.node.get_name()]
+    context = Context()  # of its own, as a process has one type for a topic
+    rclpy.init(context=context)
+    stranger = rclpy.create_node('stranger', context=context)
+    stranger.create_publisher(Float64, 'words', 10)
+    why = {'stranger': 'std_msgs/msg/Float64, not std_msgs/msg/String'}
+    pace.until(lambda: mismatches(talk.node, '/words', own) == why)
+    stranger.destroy_node()
+    context.shutdown()
 
 
 def listener(talk: Talk, **options):

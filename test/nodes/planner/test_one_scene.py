@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pace
 import pytest
+import rclpy
 from cells import running_cell, sim_nodes
 from moveit_msgs.msg import (
     AttachedCollisionObject,
@@ -21,6 +22,7 @@ from moveit_msgs.msg import (
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK
 from planner_client import PlannerClient, box, joints, tool_down
+from rclpy.context import Context
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from rclpy.serialization import deserialize_message, serialize_message
 from shape_msgs.msg import SolidPrimitive
@@ -159,6 +161,14 @@ def test_a_publisher_that_cannot_be_heard_bars_all_motion_until_it_has_gone(clie
         assert 'its QoS must be reliable' in code.message
         client.node.destroy_publisher(lossy)
         client.free()
+    context = Context()  # of its own, as a process has one type for a topic
+    rclpy.init(context=context)
+    stranger = rclpy.create_node('stranger', context=context)
+    stranger.create_publisher(PlanningScene, 'collision_object', 10)
+    client.barred_by('has a publisher of moveit_msgs/msg/PlanningScene, of node stranger')
+    stranger.destroy_node()
+    context.shutdown()
+    client.free()
 
 
 def test_no_flood_of_scenes_keeps_a_stop_of_the_task_node_waiting(client):

@@ -167,6 +167,11 @@ def class_of(of: NamespacedType) -> type:
     return _class_named(tuple(of.namespaced_name()))
 
 
+def type_name(kind: type, separator: str = '/msg/') -> str:
+    """Return the name of a message's class, as `geometry_msgs/msg/Pose`."""
+    return f'{kind.__module__.split(".")[0]}{separator}{kind.__name__}'
+
+
 @functools.cache
 def _class_named(name: tuple[str, ...]) -> type:
     found: type = getattr(importlib.import_module('.'.join(name[:-1])), name[-1])

@@ -19,7 +19,7 @@ from rosidl_parser.definition import (
 )
 
 from ur5_pick_place.errors import MissingPackage
-from ur5_pick_place.nodes.messages.cdr import class_of
+from ur5_pick_place.nodes.messages.cdr import class_of, type_name
 
 FACTS = 'ur5_pick_place'
 """Name of the MCAP metadata with facts about the recording, as JSON by key."""
@@ -84,7 +84,7 @@ class McapFile:
     def _schema(self, kind: type) -> int:
         if kind not in self._schemas:
             self._schemas[kind] = self._writer.register_schema(
-                name=_title(kind, '/msg/'), encoding='ros2msg', data=schema_text(kind).encode()
+                name=type_name(kind), encoding='ros2msg', data=schema_text(kind).encode()
             )
         return self._schemas[kind]
 
@@ -124,7 +124,8 @@ def mcap_writer() -> ModuleType:
 def schema_text(kind: type) -> str:
     """Return the definition of a message as `.msg` text, followed by those it contains."""
     return _fields(kind) + ''.join(
-        f'{_SEPARATOR}\nMSG: {_title(other, "/")}\n{_fields(other)}' for other in _contained(kind)
+        f'{_SEPARATOR}\nMSG: {type_name(other, "/")}\n{_fields(other)}'
+        for other in _contained(kind)
     )
 
 
@@ -162,7 +163,3 @@ def _type(slot: Any) -> str:
     assert isinstance(slot, (AbstractString, AbstractWString)), slot
     bound = getattr(slot, 'maximum_size', None)
     return f'{name}<={bound}' if bound else name
-
-
-def _title(kind: type, separator: str) -> str:
-    return f'{kind.__module__.split(".")[0]}{separator}{kind.__name__}'

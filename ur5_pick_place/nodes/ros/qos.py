@@ -36,7 +36,9 @@ def mismatches(node: Node, topic: str, names: Collection[str]) -> dict[str, str]
             continue
         for publisher in node.get_publishers_info_by_topic(topic):
             match, why = qos_check_compatible(publisher.qos_profile, listener.qos_profile)
-            if match == QoSCompatibility.ERROR:
+            if publisher.topic_type != listener.topic_type:
+                found[publisher.node_name] = f'{publisher.topic_type}, not {listener.topic_type}'
+            elif match == QoSCompatibility.ERROR:
                 found[publisher.node_name] = why.removeprefix('ERROR: ').rstrip('; ').lower()
     return found
 

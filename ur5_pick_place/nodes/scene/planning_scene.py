@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from moveit_msgs.msg import (
@@ -30,7 +31,7 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput, InvalidRobotStat
 from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.context import Cell
-from ur5_pick_place.nodes.messages.cdr import read_message
+from ur5_pick_place.nodes.messages.cdr import read_message, type_name
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.messages.scene_messages import KnownScene, read_scene, scene_message
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
@@ -56,7 +57,7 @@ _EXCESS = (
 )
 _READING = 5.0  # [s] at most
 _CHECK_PERIOD = 0.5  # [s] between checks for publishers whose messages cannot be received
-_UNHEARD = 'best_effort '  # begins the key of a refusal due to such a publisher
+_UNHEARD = 'unheard '  # begins the key of a refusal due to a publisher that cannot be received
 _PARTS = PlanningSceneComponents
 _LARGEST_PART = 10_000  # bytes of what the task's gripper holds; a box has 400
 
@@ -133,18 +134,20 @@ class SceneOwner:
     def _find_unheard(self) -> None:
         """Bar motion while somebody publishes objects that DDS does not deliver to this node."""
         unheard = {}
-        for topic in KINDS:
+        for topic, kind in KINDS.items():
+            wanted = type_name(kind)
             found = self._node.get_publishers_info_by_topic(topic)
-            weak = sorted(
-                shown(publisher.node_name)
-                for publisher in found
-                if publisher.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
-            )
-            if weak:
+            for publisher in sorted(found, key=attrgetter('node_name'), reverse=True):
+                if publisher.topic_type != wanted:
+                    what, cure = f'publisher of {publisher.topic_type}', f'type must be {wanted}'
+                elif publisher.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT:
+                    what, cure = 'best-effort publisher', 'QoS must be reliable'
+                else:
+                    continue
                 unheard[_UNHEARD + topic] = (
-                    f'nothing may move, {topic} has a best-effort publisher, of node '
-                    f'{", ".join(weak[:4])}, whose objects do not arrive: its QoS must be '
-                    'reliable; correct it, or end it'
+                    f'nothing may move, {topic} has a {what}, of node '
+                    f'{shown(publisher.node_name)}, whose objects do not arrive: its {cure}; '
+                    'correct it, or end it'
                 )
         if unheard == self._unheard:
             return
