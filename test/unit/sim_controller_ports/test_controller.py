@@ -163,6 +163,19 @@ def test_slider_and_reduced_mode_slow_a_program_down(make_box, command, fraction
     assert duration(slow) == pytest.approx(duration(fast) / fraction, rel=0.1)
 
 
+def test_a_program_that_feels_for_the_table_is_not_stopped(box, send):
+    send(
+        'def feel():\nset_tcp(p[0, 0, 0.145, 0, 0, 0])\nzero_ftsensor()\n'
+        'movej(get_inverse_kin(p[-0.5, 0, 0.05, 0, 3.14159, 0]), 2, 2)\n'
+        'while tool_contact() == 0:\nspeedl([0, 0, -0.1, 0, 0, 0], 1.2, 0.008)\nend\n'
+        'stopl(3)\nmovel(get_actual_joint_positions_history(5))\nend\n'
+    )
+    c = box.controller
+    until(box, lambda: c.program is None)
+    height = (c.forward(c.q) @ c.tcp)[2, 3]
+    assert c.robot.safe and 0.0 < height < 0.03
+
+
 def test_a_collision_is_a_protective_stop(box, send):
     wire = send('def down():\n  p = get_actual_tcp_pose()\n  p[2] = p[2] - 0.6\n  movel(p)\nend\n')
     assert struct.unpack_from('>i', wire.message(6)) == (209,)

@@ -41,6 +41,8 @@ _UNLOCK_TIME = 0.1  # [s] that the controller takes
 _REDUCED = 0.5  # of the speed, in reduced mode
 _TOOL_VOLTAGE = 24  # [V] of the installation
 _MOST_WAITING = 8  # programs to compile
+# Programs that feel for a contact may stop by themselves, even from 0.1 m/s.
+_CONTACT = ContactSettings(contact_torque=30.0, contact_time=0.1)
 
 
 class Controller(Robot):
@@ -74,7 +76,7 @@ class Controller(Robot):
         self._path_q: Array | None = None  # where a program goes on that a stop left behind
         self._waiting: deque[Future[Program]] = deque()
         self._compiler, self._is_flooded = Compiler(), False
-        self._contact = ContactWatch(ContactSettings(), self.step_time)
+        self._contact = ContactWatch(_CONTACT, self.step_time)
         self._safety = self.safety
         self._unlock_due = math.inf
         if is_cold:
