@@ -26,7 +26,8 @@ with PickPlaceClient() as cell:
     fetch = FEEDER
     for place in (*cells, FEEDER):
         cell.teach('start', xyz=fetch)
-        cell.teach('target', xyz=place)
+        # Turned at last, so that the next run grips, and centres, the other two sides.
+        cell.teach('target', xyz=place, yaw_deg=90 if place is FEEDER else 0)
         cell.plan()
         result = cell.run()
         print(f'{fetch} to {place}: placed in {result.duration:.1f} s')

@@ -13,11 +13,12 @@ from ur5_pick_place.client import PickPlaceClient
 
 HERE = {'xyz': (0.45, -0.20, 0.02), 'yaw_deg': 0}  # the TCP, tool down, in base_link
 THERE = {'xyz': (0.40, 0.25, 0.02), 'yaw_deg': 30}
+BACK = {**HERE, 'yaw_deg': 90}  # turned: the next run grips, and so centres, the other two sides
 
 with PickPlaceClient() as cell:  # waits up to 30 s for the nodes
     cell.init_gripper()
     cell.teach('home')  # where the arm is now
-    for start, target in ((HERE, THERE), (THERE, HERE)):
+    for start, target in ((HERE, THERE), (THERE, BACK)):
         cell.teach('start', **start)
         cell.teach('target', **target)
         print(cell.plan())

@@ -27,7 +27,7 @@ with PickPlaceClient() as cell:
     print(cell.state)  # nothing moves until rearm
     cell.rearm()
     cell.go_home()  # planned from where the arm is, with what it holds
-    cell.move_to(xyz=JUST_ABOVE)
+    cell.move_to(xyz=JUST_ABOVE, yaw_deg=90)  # turned: fingers then centre the other two sides
     cell.open_gripper()
     cell.go_home()  # straight up first, as the part stands between the fingers
     print(cell.state)

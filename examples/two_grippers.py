@@ -31,9 +31,10 @@ with PickPlaceClient() as cell:
     gripper = gripper_of_cell()
     here = {'xyz': (0.45, -0.20, GRIP_HEIGHT[gripper]), 'yaw_deg': 0}
     there = {'xyz': (0.40, 0.25, GRIP_HEIGHT[gripper]), 'yaw_deg': 30}
+    back = {**here, 'yaw_deg': 90}  # turned: fingers then centre the other two sides
     cell.init_gripper()
     cell.teach('home')
-    for start, target in ((here, there), (there, here)):
+    for start, target in ((here, there), (there, back)):
         cell.teach('start', **start)
         cell.teach('target', **target)
         cell.plan()
