@@ -219,19 +219,13 @@ class MotionPlanner:
         """
         Return a motion as `ptp` to the first of `goals`, (6,) [rad] each, where one is possible.
 
-        Raises `PlanningError`: every goal is in collision, or the gate refuses the motion to each;
-        gives the reason, for the motion to the first one that is free.
+        Raises `PlanningError`: the start or every goal is in collision, or the gate refuses the
+        motion to each; gives the reason, for the motion to the first one that is free.
         """
         # Before the loop: else each candidate would be timed before the gate refuses it.
         self.check_world()
-        free = free_at_rest(self.collision, goals)
-        if not free:
-            T = forward(self.model, goals[0])
-            reason = check_pose(self.limits, self.collision, T, float(q_start[5])).reason
-            reason = reason or str(self.collision.check(goals[0]))
-            raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
         first: PlanningError | None = None
-        for q_goal in free[:_CANDIDATES]:
+        for q_goal in self._free_goals(q_start, goals)[:_CANDIDATES]:
             try:
                 return self.ptp(q_start, q_goal, scaling)
             except PlanningError as error:
@@ -387,8 +381,12 @@ class MotionPlanner:
             )
         free = free_at_rest(self.collision, goals)
         if not free:
-            also = ' (all joint solutions are in collision)' if len(goals) > 1 else ''
-            raise GateRefusal(f'at the goal{also} {self.collision.check(goals[0])}', 'collision')
+            reason = str(self.collision.check(goals[0]))
+            if len(goals) > 1:
+                T = forward(self.model, goals[0])
+                found = check_pose(self.limits, self.collision, T, float(q_start[5])).reason
+                reason = found or f'{reason}; all joint solutions are in collision'
+            raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
         if free[0] is goals[0]:
             return free
         return self._soonest_first(q_start, free)
