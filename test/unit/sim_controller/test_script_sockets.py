@@ -48,6 +48,18 @@ def accepted(server):
         return None
 
 
+def test_a_peer_that_floods_a_program_does_not_end_it():
+    peer = Peer(
+        'socket_open("127.0.0.1", PORT, "s")\ni = 0\nwhile i >= 0:\n'
+        ' i = socket_read_binary_integer(1, "s", 0)[1]\nend', step=0.05
+    )  # fmt: skip
+    for _ in range(25):  # 1.25 s
+        peer.link.sendall(struct.pack('>i', 7) * 500)
+        peer.robot.cycle(peer.program)
+    assert not peer.program.is_over and peer.robot.events == []
+    peer.program.kill()
+
+
 def test_integers_floats_and_strings_are_read_as_they_come():
     peer = Peer(
         'textmsg(socket_open("127.0.0.1", PORT, "s"))\n'

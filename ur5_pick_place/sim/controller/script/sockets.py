@@ -40,7 +40,7 @@ class Connection:
 
     def __init__(self, link: socket.socket) -> None:
         self.link = link
-        self.buffer = b''
+        self.buffer = bytearray()
         self.is_closed = False
 
     def poll(self) -> None:
@@ -56,7 +56,8 @@ class Connection:
         self.buffer += got
 
     def take(self, size: int) -> bytes:
-        taken, self.buffer = self.buffer[:size], self.buffer[size:]
+        taken = bytes(self.buffer[:size])
+        del self.buffer[:size]
         return taken
 
 
@@ -161,8 +162,11 @@ class Sockets:
             connection = self._open.get(name)
             if connection is None:
                 return failed
-            connection.poll()
-            if (found := find(connection)) is not None:
+            self._threads.current.behind = 0  # it waits, though its peer may keep it busy
+            if (found := find(connection)) is None:
+                connection.poll()
+                found = find(connection)
+            if found is not None:
                 return found
             is_late = longest > 0.0 and self._threads.now >= deadline - 1e-9
             if connection.is_closed or is_late:
@@ -200,9 +204,9 @@ class Sockets:
             match = _FLOATS.search(connection.buffer)
             if match is None:
                 return failed if len(connection.buffer) >= _MOST_BUFFERED else None
-            connection.take(match.end())
+            found = connection.take(match.end())[match.start(1) : match.end(1)]
             try:
-                values = [float(word) for word in match.group(1).split(b',')]
+                values = [float(word) for word in found.split(b',')]
             except ValueError:
                 return failed
             return List((count, *values)) if len(values) == count else failed
@@ -228,7 +232,7 @@ class Sockets:
                 return None
             end = min(end, begin + LONGEST_TEXT)
             found = connection.buffer[begin:end]
-            connection.take(end + (len(stop) if connection.buffer[end:].startswith(stop) else 0))
+            connection.take(end + (len(stop) if connection.buffer.startswith(stop, end) else 0))
             return found.decode(errors='replace')
 
         return self._read(socket_name, timeout, find)
