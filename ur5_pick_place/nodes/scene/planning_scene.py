@@ -138,14 +138,13 @@ class SceneOwner:
             wanted = type_name(kind)
             found = self._node.get_publishers_info_by_topic(topic)
             for publisher in sorted(found, key=attrgetter('node_name'), reverse=True):
+                what, cure = 'a best-effort publisher', 'QoS must be reliable'
                 if publisher.topic_type != wanted:
-                    what, cure = f'publisher of {publisher.topic_type}', f'type must be {wanted}'
-                elif publisher.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT:
-                    what, cure = 'best-effort publisher', 'QoS must be reliable'
-                else:
+                    what, cure = f'a publisher of {publisher.topic_type}', f'type must be {wanted}'
+                elif publisher.qos_profile.reliability != ReliabilityPolicy.BEST_EFFORT:
                     continue
                 unheard[_UNHEARD + topic] = (
-                    f'nothing may move, {topic} has a {what}, of node '
+                    f'nothing may move, {topic} has {what}, of node '
                     f'{shown(publisher.node_name)}, whose objects do not arrive: its {cure}; '
                     'correct it, or end it'
                 )
