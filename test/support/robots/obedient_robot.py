@@ -114,6 +114,11 @@ class ObedientPort:
         pass
 
 
+def opened(gripper):
+    yield from gripper.begin_opening()
+    yield from gripper.await_fingers()
+
+
 def make_run(cycle_planner, settings=GripperSettings(), events=None):
     record = [] if events is None else events
     return CycleRun(

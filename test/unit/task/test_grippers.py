@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from obedient_robot import robot_payload
+from obedient_robot import opened, robot_payload
 
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.errors import InvalidInput
@@ -258,7 +258,7 @@ def test_a_grip_that_is_not_proved_ends_in_time_with_its_reason(server, said):
     ],
 )
 def test_a_gripper_that_does_not_open_ends_the_job(server, said):
-    assert re.search(said, server.do(gripper_of().open())[0])
+    assert re.search(said, server.do(opened(gripper_of()))[0])
 
 
 def test_a_missing_server_is_named_by_init_gripper():
@@ -327,8 +327,7 @@ def test_the_blow_off_is_never_on_together_with_the_suction():
 
     def steps():
         yield from gripper.close()
-        yield from gripper.begin_opening()
-        yield from gripper.await_fingers()
+        yield from opened(gripper)
 
     job, t, reply = Job('grip', steps()), 0.0, None
     while not job.is_done:
