@@ -151,7 +151,7 @@ class CycleRun:
         if not self.is_carrying or self.gripper.part_signal(seen) is not False:
             return ''
         self.is_carrying = False
-        return f'; {self._lost}'
+        return f'; {self._lost(self.gripper.loss_text)}'
 
     def confirm_payload(self) -> Steps[None]:
         """Set the payload as the gripper needs it, and wait for the robot to confirm it."""
@@ -394,11 +394,13 @@ class CycleRun:
             return
         if silence := self.gripper.silence(seen):
             raise ExecutionError(f'stage {self.stage!r}: {silence}')
-        if self._signal.update(seen.t, self.gripper.part_signal(seen)) is False:
+        level, why = self.gripper.part_signal(seen), self.gripper.loss_text
+        if level is None and self.gripper.is_open(seen):
+            level, why = False, 'someone else has opened the gripper'
+        if self._signal.update(seen.t, level) is False:
             self.is_carrying = False
-            raise ExecutionError(self._lost)
+            raise ExecutionError(self._lost(why))
 
-    @property
-    def _lost(self) -> str:
-        lost = f'the part was lost at stage {self.stage!r}: {self.gripper.loss_text}'
+    def _lost(self, why: str) -> str:
+        lost = f'the part was lost at stage {self.stage!r}: {why}'
         return f'{lost}; find the part, then call ~/rearm'

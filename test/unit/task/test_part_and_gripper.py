@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from cycle_poses import MODEL, ORIGIN, POSES
-from obedient_robot import TICK, ObedientPort, Robot, make_run
+from obedient_robot import TICK, ObedientPort, Robot, make_run, opened
 from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
@@ -114,15 +114,23 @@ def test_each_part_that_is_released_at_a_place_is_told_once_also_before_a_stop(c
     assert stages[home].name == 'home' and 'cycle_done' not in dict(events)
 
 
-def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner):
+@pytest.mark.parametrize(
+    ('feedback', 'change', 'why'),
+    [
+        ('tool_input', {'is_part_there': False}, 'the part-present input went off'),
+        ('none', {'outputs': {16: False}}, 'someone else has opened the gripper'),
+    ],
+)
+def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner, feedback, change, why):
     plan, robot = cycle_planner.plan(POSES, HOME), Robot()
-    job = Job('run', make_run(cycle_planner).cycle(plan))
+    settings = GripperSettings(grip_feedback=feedback)
+    job = Job('run', make_run(cycle_planner, settings).cycle(plan))
     robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
     way = robot.commands[-1].trajectory
     robot.follow(job, way.sample(np.arange(0.0, 0.5 * way.duration, TICK))[0])
-    robot.is_part_there = False
+    vars(robot).update(change)
     robot.follow(job, [robot.q] * 5)
-    assert "the part was lost at stage 'transfer'" in job.error
+    assert f"the part was lost at stage 'transfer': {why}" in job.error
 
 
 @pytest.mark.parametrize(
@@ -389,7 +397,7 @@ def test_without_a_part_input_the_event_says_unverified(cycle_planner):
 def test_two_outputs_are_never_on_together():
     settings = GripperSettings(close_pin=16, open_pin=17)
     robot = Robot(outputs={16: False, 17: True})
-    for steps in (Gripper(settings, 24).close(), Gripper(settings, 24).open()):
+    for steps in (Gripper(settings, 24).close(), opened(Gripper(settings, 24))):
         job = Job('gripper', steps)
         robot.do(job, until=lambda r: r.outputs[16] and r.outputs[17])
         assert job.is_done
