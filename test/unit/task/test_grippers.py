@@ -236,6 +236,7 @@ def test_an_abort_at_a_stall_is_a_grasp_as_with_allow_stalling_off():
         (Server(accepts_after=math.inf), 'did not answer a goal within 2.0 s'),
         (Server(end='aborted'), 'has aborted the goal of position 0.8'),
         (Server(end='canceled'), 'has canceled the goal .* another client'),
+        (Server(stalls_at=0.3, end='canceled'), 'has canceled the goal .* another client'),
         (Server(ends_after=math.inf), 'has not ended .* within gripper_timeout = 5 s'),
         (Server(leaves_after=0.2), 'has gone during the goal of position 0.8'),
         (Server(stalls_at=math.nan), 'reports position nan'),

@@ -290,7 +290,8 @@ class ActionGripper(Gripper):
                 f'{self._name} reports position {report.position} at the end of {goal}: must be '
                 'a finite number; check the gripper'
             )
-        if report.ended != 'succeeded' and not report.stalled:  # some abort when they stall
+        has_stalled = report.ended == 'aborted' and report.stalled  # as some end a grip
+        if report.ended != 'succeeded' and not has_stalled:
             raise ExecutionError(
                 f'{self._name} has {report.ended} {goal} at {report.position:.3g}: check the '
                 'gripper, and whether another client commands it'
