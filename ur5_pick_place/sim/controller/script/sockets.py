@@ -162,11 +162,11 @@ class Sockets:
             connection = self._open.get(name)
             if connection is None:
                 return failed
-            self._threads.current.behind = 0  # it waits, though its peer may keep it busy
             if (found := find(connection)) is None:
                 connection.poll()
                 found = find(connection)
             if found is not None:
+                self._threads.current.behind = 0  # it waits, though its peer keeps it busy
                 return found
             is_late = longest > 0.0 and self._threads.now >= deadline - 1e-9
             if connection.is_closed or is_late:
