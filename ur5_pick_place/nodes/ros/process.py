@@ -57,6 +57,8 @@ def run_node(create: Callable[[], SerialNode]) -> None:
     come_to_rest: Callable[[Any], Iterator[None]] | None = getattr(create, 'come_to_rest', None)
     try:
         start_ros(SignalHandlerOptions.NO if come_to_rest else None)
+        if words := rclpy.utilities.remove_ros_args()[1:]:
+            raise InvalidInput(f'{" ".join(words)}: give what is meant for ROS after --ros-args')
         node = create()
         _poll_clock(node)
         executor = LockedExecutor(node)
@@ -158,7 +160,7 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
 
     `signals`: those that rclpy shuts down on, if not all.
 
-    Raises `InvalidInput`: the arguments, or a parameter file that they name, cannot be read; a
+    Raises `InvalidInput`: the ROS arguments, or a parameter file that they name, cannot be read; a
     file gives a parameter twice, or one that `check_types` refuses; or as `init_ros`.
     """
     for i, option in enumerate(sys.argv[:-1]):
@@ -172,8 +174,6 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
     except OSError as error:
         raise InvalidInput(f'--params-file: {error}') from error
     init_ros(signal_handler_options=signals)
-    if words := rclpy.utilities.remove_ros_args()[1:]:
-        raise InvalidInput(f'{" ".join(words)}: give what is meant for ROS after --ros-args')
     check_types(itertools.chain.from_iterable(itertools.starmap(_given, pairs)))
 
 
