@@ -44,8 +44,8 @@ class Gripper(ABC):
 
     A kind of gripper is a class with this interface and `settings_type`; the parameter `gripper`
     names it (`registry`). Its constructor touches no device, as the demo builds one to learn its
-    `pins`: connect in `initialise`, which a kind without tool supply overrides, and disconnect in
-    `shutdown`.
+    `pins`: connect in `initialise`, after `super().initialise()` unless it needs no tool supply
+    (the part sensor of the simulated cell does), and disconnect in `shutdown`.
 
     `part_signal`, `is_closed` and `is_open` are called every tick of 8 ms: for a slow device a
     thread keeps their values. Give its connection to the constructor with a default, so that a
