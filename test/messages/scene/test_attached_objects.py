@@ -177,6 +177,8 @@ def test_the_planner_hears_how_the_part_is_held(held):
     node = SimpleNamespace(create_publisher=lambda *_arguments: publisher)
     load = Load(0.08, np.array([0.0, 0.0, 0.145]), T_tcp_part=held)
     CarriedPart(node, SCENE, '').publish(load)
-    _, part, _ = read_carried(serialize_message(sent[0]), SCENE.tool)
+    found, part = read_carried(serialize_message(sent[0]), SCENE)
     T_tcp_part = SCENE.part.T_tcp_part if held is None else held
-    np.testing.assert_allclose(part.T_tcp_part, T_tcp_part, atol=1e-9)
+    np.testing.assert_allclose(found.T_tcp_part, T_tcp_part, atol=1e-9)
+    np.testing.assert_allclose(part.T_tool_object, SCENE.tool.T_tool_tcp @ T_tcp_part, atol=1e-9)
+    assert found.mass == part.mass == 0.08

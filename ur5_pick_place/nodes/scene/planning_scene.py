@@ -189,8 +189,8 @@ class SceneOwner:
             return False
         self._part = data
         try:
-            load, part, held = read_carried(data, self._scene.tool)
-            self.planner.carry(load, part)
+            load, held = read_carried(data, self._scene)
+            self.planner.carry(load)
         except Exception as error:
             self._node.get_logger().error(f'{PART_TOPIC} refused: {reason(error)}')
             return False
