@@ -14,7 +14,6 @@ from lab.fault_operator import FaultOperator
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.demo.configuration import Configuration
-from ur5_pick_place.demo.cycle_run import CycleRun
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain, working_folder
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
 from ur5_pick_place.demo.task import transfer
@@ -63,7 +62,6 @@ class NodesCell:
     ) -> None:
         self._operator, self._nodes = operator, nodes
         self._model, self._T_tool_tcp = model, T_tool_grip(scene)
-        self._cycle = CycleRun(operator, scene)
         self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
         silence = io_timeout(configuration.read(HealthSettings))
         self._rtf = real_time_factor
@@ -139,7 +137,7 @@ class NodesCell:
         return {**memory, 'response time [ms]': 1e3 * response_time}
 
     def teach(self, start: Spot, target: Spot) -> None:
-        self._cycle.lay_out(transfer(start, target))
+        self._operator.lay_out(transfer(start, target))
 
     def put_part(self, spot: Spot) -> None:
         self._operator.place_cube(spot.T_base_link_part)
@@ -227,9 +225,9 @@ def open_nodes(
         NodeProcesses(
             _nodes(overrides, real_time_factor, config, folder), domain, folder
         ) as nodes,
-        FaultOperator(nodes.check) as operator,
+        FaultOperator(scene, nodes.check) as operator,
     ):
-        CycleRun(operator, scene).prepare()
+        operator.prepare()
         yield NodesCell(operator, nodes, model, scene, Configuration(overrides), real_time_factor)
 
 

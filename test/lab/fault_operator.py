@@ -31,6 +31,7 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.pins import TOOL_PINS
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.sim.faults import FAULTS
 from ur5_pick_place.task.events import GRASP_VERIFIED, read_event
 
@@ -52,7 +53,7 @@ class FaultOperator(SimulatedCell):
     be reset.
     """
 
-    def __init__(self, watch: Callable[[], object]) -> None:
+    def __init__(self, scene: Scene, watch: Callable[[], object]) -> None:
         self.clock, self._silence = 0.0, _SILENCE
         self.events: list[dict[str, Any]] = []
         self.gripped: tuple[Array, Array] | None = None
@@ -61,7 +62,7 @@ class FaultOperator(SimulatedCell):
         self._goals: set[bytes] = set()
         self._streamed = self._holds = self._switched = 0
         self._pins, self._pins_received = (False,) * len(TOOL_PINS), -math.inf
-        super().__init__(watch)
+        super().__init__(scene, watch)
         # Early: a request before the discovery is complete may get no reply.
         for name in ('run', 'rearm', 'init_gripper', 'go_home', 'open_gripper'):
             self._link.client(Trigger, f'{_TASK}/{name}')

@@ -231,15 +231,13 @@ def _prepare(
 ) -> None:
     """Wait until the nodes are ready, and teach the places that are missing."""
     # Imported here so that rclpy loads while the nodes start.
-    from ur5_pick_place.demo.cycle_run import CycleRun
     from ur5_pick_place.demo.simulated_cell import SimulatedCell
 
-    with SimulatedCell(nodes.check) as cell:
+    with SimulatedCell(load_scene(scene), nodes.check) as cell:
         cell.wait_until_ready()
-        cycle = CycleRun(cell, load_scene(scene))
         for name, spot in missing.items():
             try:
-                cycle.teach(name, spot)
+                cell.teach_at(name, spot)
             except Ur5PickPlaceError as error:
                 print(f'cell: {name} is not taught: {error}', file=sys.stderr)
 

@@ -143,25 +143,23 @@ def record_run(
         NodeProcesses(nodes_of_demo(method, options, work, changes), domain, work) as nodes,
     ):
         # Imported here so that rclpy loads while the nodes start.
-        from ur5_pick_place.demo.cycle_run import CycleRun
         from ur5_pick_place.demo.simulated_cell import SimulatedCell
 
         with (
-            SimulatedCell(nodes.check) as cell,
+            SimulatedCell(scene, nodes.check) as cell,
             file.recording(cell.context) as messages,
         ):
-            cycle = CycleRun(cell, scene, options.cycle, progress)
             try:
-                cycle.prepare()
+                cell.prepare()
                 if stream:
                     print(
                         f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready '
                         f'({time.monotonic() - begin:.1f} s).',
                         file=stream,
                     )
-                asked = cycle.run(options.task, method)
+                asked = cell.run_task(options.task, method, options.cycle, progress)
             except Ur5PickPlaceError as error:
-                asked = cycle.asked(options.task, method, str(error))
+                asked = cell.asked(options.task, method, str(error))
         if progress:
             progress.end_stage()
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How long a run on the simulated cell is waited for: by its events, not by the clock."""
 
-import contextlib
 import time
+from types import SimpleNamespace
 
 import numpy as np
 
-from ur5_pick_place.demo.cycle_run import CycleRun
+from ur5_pick_place.demo.simulated_cell import SimulatedCell
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.demo.task import transfer
 from ur5_pick_place.errors import ExecutionError
@@ -14,10 +14,12 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene.scene import Scene, Tool
 
 
-class Cell:
+class Cell(SimulatedCell):
     """Runs a script of (simulated time, event), and looks once a second."""
 
     def __init__(self, script, is_silent=False):
+        self._scene = Scene(table_height=0.0, tool=Tool(np.eye(4)))
+        self._link = SimpleNamespace(watch=lambda: None)
         self.now, self.heard, self._script = 0.0, time.monotonic(), script
         self.placed: list[Array] = []
         if is_silent:
@@ -40,23 +42,16 @@ class Cell:
 
     switch_input = wait_simulated = lambda *_: None
 
-    @contextlib.contextmanager
-    def watched_by(self, look):
-        self._look = look
-        yield
-
     def run(self, on_event):
         for t, event in self._script:
             while self.now < t:
                 self.now += 1.0
-                self._look()
+                self._link.watch()
             on_event(event)
 
 
 def failure_of(cell):
-    scene = Scene(table_height=0.0, tool=Tool(np.eye(4)))
-    asked = CycleRun(cell, scene).run(transfer(*default_spots('ur5')))
-    return asked['failure']
+    return cell.run_task(transfer(*default_spots('ur5')))['failure']
 
 
 def test_a_run_that_goes_on_is_waited_for_however_long_it_takes():
