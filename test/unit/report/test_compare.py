@@ -9,8 +9,13 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.demo import compare
-from ur5_pick_place.demo.compare import figures_of_lines
-from ur5_pick_place.demo.comparison import MeasuredMove, MethodRun, common_moves, measured_run
+from ur5_pick_place.demo.compare import (
+    MeasuredMove,
+    MethodRun,
+    common_moves,
+    figures_of_lines,
+    measured_run,
+)
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.recorded_run import arm_of
 from ur5_pick_place.kinematics import HOME
