@@ -14,9 +14,9 @@ from lab.fault_operator import FaultOperator
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.cycle_layout import transfer
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain, working_folder
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
-from ur5_pick_place.demo.task import transfer
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE

@@ -4,6 +4,7 @@
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import numpy as np
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.spots import Displacement, Spot, Stand
-from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -37,6 +37,58 @@ _PITCH = (0.06, 0.09, 0.0452)  # [m] of a pattern of cubes
 _WALL_LENGTH, _WALL_THICKNESS = 0.36, 0.02  # [m]
 _REACTION = 0.5  # [s] from the start of a wait for an input to the press of its button
 _NOBODY = Provenance('', '', (0.0,) * 7, 0.0)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a run does with the cubes."""
+
+    spots: Mapping[str, Spot]  # where the places of the cycle are taught, by name
+    # by cube of one cycle: the place where it lies at first, and where it ends
+    moves: tuple[tuple[str, str], ...]
+    # (4, 4) where each cube of the run must lie at the end, in `base_link`, in order of feeding
+    ends: tuple[Array, ...] = field(compare=False)
+    displacement: Displacement | None = None  # how the only cube is moved after teaching
+
+    @property
+    def start(self) -> Spot | None:
+        """Where the first cube lies; None without a cube."""
+        return self.spots[self.moves[0][0]] if self.moves else None
+
+    @property
+    def target(self) -> Spot | None:
+        """Where the first cube is put down; None without a cube."""
+        return self.spots[self.moves[0][1]] if self.moves else None
+
+    @property
+    def cycles(self) -> int:
+        """Number of cycles of the run."""
+        return len(self.ends) // len(self.moves) if self.moves else 1
+
+    def facts(self) -> dict[str, Any]:
+        """Return as JSON values what `report.evaluation` needs; spots in metres and degrees."""
+        spots = {'start': self.start, 'target': self.target}
+        moved = self.displacement
+        return {
+            'ends': [T.tolist() for T in self.ends],
+            **{
+                name: {'x': spot.x, 'y': spot.y, 'yaw': round(math.degrees(spot.yaw), 6)}
+                for name, spot in spots.items()
+                if spot
+            },
+            'displacement': moved
+            and {
+                'dx': round(1e3 * moved.dx, 6),
+                'dy': round(1e3 * moved.dy, 6),
+                'dyaw': round(math.degrees(moved.dyaw), 6),
+            },
+        }
+
+
+def transfer(start: Spot, target: Spot, displacement: Displacement | None = None) -> Task:
+    """Return the task of moving one cube from start to target."""
+    spots = {'start': start, 'target': target}
+    return Task(spots, (('start', 'target'),), (target.T_base_link_part,), displacement)
 
 
 def read_cycle(name: str, gripper: str) -> tuple[Path, Cycle]:

@@ -15,7 +15,7 @@ from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
 from ur5_pick_place.config_files import read_yaml, user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.configuration import scene_file
-from ur5_pick_place.demo.cycle_layout import layout, read_cycle, task_of, with_wall
+from ur5_pick_place.demo.cycle_layout import Task, layout, read_cycle, task_of, with_wall
 from ur5_pick_place.demo.spots import (
     Displacement,
     Spot,
@@ -26,7 +26,6 @@ from ur5_pick_place.demo.spots import (
     spot_of,
     stand_of,
 )
-from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.mounting import FLOOR

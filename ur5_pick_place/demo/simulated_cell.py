@@ -17,10 +17,9 @@ from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.client.connection import PLANNER
 from ur5_pick_place.client.requests import stamped
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.demo.cycle_layout import Attendant
+from ur5_pick_place.demo.cycle_layout import Attendant, Task
 from ur5_pick_place.demo.progress import ProgressDisplay
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
-from ur5_pick_place.demo.task import Task
 from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.conversions import pose_to_matrix, to_seconds

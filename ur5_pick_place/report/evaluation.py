@@ -58,7 +58,7 @@ def evaluate(asked: Mapping[str, Any], samples: Samples, ur_type: str) -> dict[s
     """
     Return the result of a run as JSON values, rounded to six digits.
 
-    `asked`: as `demo.task.Task.facts` gives it, with `method`, `failure` and `planning_time_s`.
+    `asked`: as `Task.facts` of the demo gives it, with `method`, `failure` and `planning_time_s`.
     `samples`: from the start of the run until the cubes are at rest; empty if the run never began.
 
     Raises `InvalidInput, KeyError, TypeError`: not as the demo writes it.

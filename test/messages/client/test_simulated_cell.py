@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from ur5_pick_place.demo.cycle_layout import transfer
 from ur5_pick_place.demo.simulated_cell import SimulatedCell
 from ur5_pick_place.demo.spots import default_spots
-from ur5_pick_place.demo.task import transfer
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene.scene import Scene, Tool

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from ur5_pick_place.demo.cycle_layout import transfer
 from ur5_pick_place.demo.spots import Displacement, Spot
-from ur5_pick_place.demo.task import transfer
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.report.evaluation import evaluate, measured, misplacement
 from ur5_pick_place.report.motion import RecordedJoints
