@@ -294,9 +294,10 @@ def _check_out(out: Path) -> None:
 
 def check_folder(folder: Path) -> None:
     """Refuse, with `InvalidInput`, a folder in which nothing can be written."""
-    paths = (folder, *folder.absolute().parents)
-    existing = next(path for path in paths if os.path.lexists(path))  # a link to nothing too
+    existing = folder
     try:
+        paths = (folder, *folder.absolute().parents)  # if the working directory exists
+        existing = next(path for path in paths if os.path.lexists(path))  # a link to nothing too
         with tempfile.TemporaryFile(dir=existing):  # access rights tell nothing of quotas, shares
             pass
     except OSError as error:

@@ -97,7 +97,9 @@ def test_bad_input_starts_nothing_and_makes_no_folder(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_output_folder_that_is_none_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / 'file').write_text('')
     with pytest.raises(InvalidInput, match='file is not a writable folder'):
         read_options(['--out', str(tmp_path / 'file')])
@@ -109,6 +111,11 @@ def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'latest').mkdir()
     with pytest.raises(InvalidInput, match='is not a symlink'):
         read_options(['--out', str(tmp_path)])
+    (tmp_path / 'gone').mkdir()
+    monkeypatch.chdir(tmp_path / 'gone')
+    (tmp_path / 'gone').rmdir()
+    with pytest.raises(InvalidInput, match='out is not a writable folder: No such'):
+        read_options(['--out', 'out'])
 
 
 def test_same_seed_gives_same_spots_and_another_gives_others() -> None:
