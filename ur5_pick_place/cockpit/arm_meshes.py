@@ -32,13 +32,17 @@ class LinkMesh:
     has_edges: bool = True  # else its triangles are parts of one rounded surface
 
 
-def arm_meshes(model: Model) -> list[LinkMesh]:
-    """Return the meshes of an arm by the figures of its type, one for each link and colour."""
+def arm_meshes(model: Model, sections: int = 28) -> list[LinkMesh]:
+    """
+    Return the meshes of an arm by the figures of its type, one for each link and colour.
+
+    `sections`: as of `link_meshes`.
+    """
     arm, names = load_arm(model.name), (_BASE, *LINK_NAMES)
     found = []
     for number, (link, name) in enumerate(zip((arm.base, *arm.links), names, strict=True)):
         T = _T_dh_link(model, name, number)
-        for colour, vertices, faces in link_meshes(link):
+        for colour, vertices, faces in link_meshes(link, sections):
             placed = vertices @ T[:3, :3].T + T[:3, 3]
             found.append(LinkMesh(number, placed, faces, colour, has_edges=False))
     return found

@@ -51,6 +51,7 @@ _FINGER = 0.2  # of the width that the fingers sweep: thickness of one
 _PATH_WIDTH = 0.005  # [m]
 _SWEPT_OPACITY = 0.12
 _GHOST_OPACITY = 0.3
+_GHOST_SECTIONS = 12  # few, as a browser without a GPU draws many of them slowly
 _FIRST_GHOST = 2  # link; before it, ghosts would only cover the arm and each other
 _BESIDE = 0.3  # [rad] from the arm's present joints to those of a ghost that is shown
 _GHOST_SCALE = 1.01  # no surface coincides with one of the arm itself
@@ -95,7 +96,7 @@ class CellView:
         self._plan_ghosts = server.scene.add_frame('/plan/ghosts', show_axes=False)
         self._was_moving = False
         self._ghosts: dict[str, list[Any]] = {}
-        self._ghost_meshes: list[Any] = []  # by link, from `_FIRST_GHOST`
+        self._ghost_meshes = self._make_ghosts()  # by link, from `_FIRST_GHOST`
         self._lock = threading.Lock()  # the page's thread hides ghosts
         self._q = np.full(6, np.inf)  # as drawn
         self._draw_room()
@@ -188,13 +189,16 @@ class CellView:
             )
             for i, mesh in enumerate(meshes)
         ]
+
+    def _make_ghosts(self) -> list[Any]:
+        """Return a mesh for each link of a ghost, with the tool."""
         hand = [
             trimesh.creation.box(extents=size, transform=T) for T, size, _ in self._tool_boxes()
         ]
         links = [[] for _ in range(_HAND)] + [hand]
-        for mesh in meshes:
+        for mesh in arm_meshes(self._model, _GHOST_SECTIONS):
             links[mesh.link].append(trimesh.Trimesh(mesh.vertices, mesh.faces, process=False))
-        self._ghost_meshes = [trimesh.util.concatenate(link) for link in links[_FIRST_GHOST:]]
+        return [trimesh.util.concatenate(link) for link in links[_FIRST_GHOST:]]
 
     def show_arm(self, q: Array) -> None:
         """Draw the arm at joints (6,) [rad], unless it looks as before."""
@@ -277,7 +281,7 @@ class CellView:
         if state.kind == 'running' and self._ghosts.get('ghosts'):
             self.show_solutions({})
         self._plan.visible = state.kind in _HAS_PLAN
-        self._plan_ghosts.visible = state.kind == 'planned'
+        self._plan_ghosts.visible = state.kind == 'planned' and not self._ghosts.get('ghosts')
         is_moving = state.planner == MotionState.MOVING.value
         if self._was_moving and not is_moving:
             self.show_lines('path', [], [])

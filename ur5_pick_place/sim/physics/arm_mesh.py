@@ -17,7 +17,6 @@ _SEAL: Colour = (30, 32, 35)
 _LID: Colour = (104, 170, 222)
 _TUBE: Colour = (206, 209, 213)
 _METAL: Colour = (150, 154, 160)
-_SECTIONS = 28  # about an axis
 _ROWS = 6  # of vertices on a rounded surface, from end to end
 _SHARES = np.linspace(0.0, 1.0, 65)  # of a line, between which a seam is looked for
 # Lengths over the radius of a housing:
@@ -43,15 +42,17 @@ class _Revolved(NamedTuple):
     line: Array
     origin: Array  # (3,)
     axes: Array  # (3, 3), in rows
+    sections: int
 
     def surface(self, colour: Colour, begin: ArrayLike = 0.0, end: ArrayLike = 1.0) -> Mesh:
         """Return the surface between two shares of the line, of each section or of all."""
         rows = _ROWS if len(self.line) > 2 else 2
         rise = np.linspace(0.0, 1.0, rows)[:, None]
         points = self._points(np.asarray(begin) * (1.0 - rise) + np.asarray(end) * rise)
-        here = np.arange((rows - 1) * _SECTIONS)
-        beside = here - here % _SECTIONS + (here + 1) % _SECTIONS
-        above, over = here + _SECTIONS, beside + _SECTIONS
+        n = self.sections
+        here = np.arange((rows - 1) * n)
+        beside = here - here % n + (here + 1) % n
+        above, over = here + n, beside + n
         faces = np.stack([here, beside, over, here, over, above], axis=1)
         return Mesh(colour, points.reshape(-1, 3), faces.reshape(-1, 3))
 
@@ -63,7 +64,7 @@ class _Revolved(NamedTuple):
 
     def _points(self, shares: Array) -> Array:
         """Return points (k, sections, 3) at shares (k, sections or 1) of the line."""
-        angle = np.linspace(0.0, 2.0 * np.pi, _SECTIONS, endpoint=False)
+        angle = np.linspace(0.0, 2.0 * np.pi, self.sections, endpoint=False)
         steps = np.linalg.norm(np.diff(self.line, axis=0), axis=1)
         at = np.append(0.0, np.cumsum(steps)) / steps.sum()
         r, z = (np.interp(shares, at, column) for column in self.line.T)
@@ -71,10 +72,14 @@ class _Revolved(NamedTuple):
         return self.origin + np.stack([x, y, np.broadcast_to(z, x.shape)], axis=-1) @ self.axes
 
 
-def link_meshes(link: Link) -> list[Mesh]:
-    """Return what is seen of a link, in its frame: one mesh for each of its colours."""
+def link_meshes(link: Link, sections: int = 28) -> list[Mesh]:
+    """
+    Return what is seen of a link, in its frame: one mesh for each of its colours.
+
+    `sections`: vertices on each circle.
+    """
     by_colour: dict[Colour, list[Mesh]] = {}
-    for mesh in _surfaces(link):
+    for mesh in _surfaces(link, sections):
         by_colour.setdefault(mesh.colour, []).append(mesh)
     return [_merged(meshes) for meshes in by_colour.values()]
 
@@ -86,7 +91,7 @@ def _merged(meshes: Sequence[Mesh]) -> Mesh:
     return Mesh(meshes[0].colour, vertices, np.concatenate(faces))
 
 
-def _surfaces(link: Link) -> Iterator[Mesh]:
+def _surfaces(link: Link, sections: int) -> Iterator[Mesh]:
     lid = np.zeros(3), 1.0  # nothing is beyond it
     for housing in link.housings:
         r, start, axes = housing.radius, np.array(housing.start), _axes(housing, link)
@@ -94,18 +99,18 @@ def _surfaces(link: Link) -> Iterator[Mesh]:
         if abs(axes[2, 0]) > 0.5:
             line = np.vstack([r * _COLLAR, ([0.0, length] + [r, -r] * _COLLAR)[::-1]])
             for k in range(len(line) - 1):
-                yield _Revolved(line[k : k + 2], start, axes).surface(_TUBE)
+                yield _Revolved(line[k : k + 2], start, axes, sections).surface(_TUBE)
             continue
         wall = _wall(housing, length)
         if link.name in ('base', 'wrist_3'):
-            yield _Revolved(wall, start, axes).surface(_METAL)
+            yield _Revolved(wall, start, axes, sections).surface(_METAL)
             continue
         if any(start):
             lid = _lid(housing, link, axes)
         else:  # from within the housing before to a joint, where its line begins
             wall, start, axes = wall[:2], start + length * axes[2], axes * [[1], [-1], [-1]]
-        yield _Revolved(r * _SEALED, start, axes).surface(_SEAL)
-        whole = _Revolved(wall, start, axes)
+        yield _Revolved(r * _SEALED, start, axes, sections).surface(_SEAL)
+        whole = _Revolved(wall, start, axes, sections)
         seam = whole.seam(*lid)
         yield whole.surface(_JOINT, 0.0, seam)
         if seam.min() < 1.0:
