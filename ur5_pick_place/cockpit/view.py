@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cell in 3D: arm, gripper, part, table, objects, planned path and ghosts; frame base_link."""
 
+import asyncio
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -44,6 +45,7 @@ BRANCH_COLOURS: tuple[Colour, ...] = (
 _HAS_PLAN = ('planned', 'running', 'paused')  # states of the task node
 CAMERA, LOOKS_AT, VIEW_ANGLE = (1.35, -1.05, 1.0), (0.25, 0.0, 0.15), 0.85  # [m], [m], [rad]
 _NARROW = 0.8  # width over height of a phone's screen
+_LOOKS = 5  # at such a page, one second apart, until it has its camera
 _PHONE_CAMERA, _PHONE_LOOKS_AT = (2.5, -2.0, 1.5), (0.25, 0.0, -0.62)  # [m]
 _MOVED = 1e-5  # [m] and of a quaternion: a change that cannot be seen is not sent
 _TURNED = 1e-5  # [rad], likewise
@@ -151,9 +153,13 @@ class CellView:
 
     async def _set_phone_camera(self, client: viser.ClientHandle) -> None:
         """Show the cell in the upper part of a phone, whose lower part the controls cover."""
-        if client.camera.aspect < _NARROW:
-            client.camera.position = self._from_level(_PHONE_CAMERA)
+        position, usual = self._from_level(_PHONE_CAMERA), self._from_level(CAMERA)
+        for _ in range(_LOOKS if client.camera.aspect < _NARROW else 0):
+            client.camera.position = position
             client.camera.look_at = self._from_level(_PHONE_LOOKS_AT)
+            await asyncio.sleep(1.0)
+            if np.abs(client.camera.position - usual).max() > _MOVED:
+                return  # else a slow page has taken the usual camera after this one
 
     def _draw_tool(self) -> None:
         """Draw the tool's boxes; what the fingers sweep becomes two fingers."""
