@@ -11,6 +11,7 @@ import pytest
 import tf2_ros
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 
 REPO = Path(__file__).resolve().parents[2]
@@ -95,6 +96,18 @@ def test_without_home_it_is_found_or_named(ros_domain, monkeypatch):
     monkeypatch.setattr(os.path, 'expanduser', lambda path: path)
     with pytest.raises(InvalidInput, match='HOME is not set, and user .* has no home directory'):
         prepare_environment()
+
+
+@pytest.mark.parametrize(
+    ('text', 'reach'),
+    [('<interfaceWhiteList>', 'SYSTEM_DEFAULT'), ('<!-- Größe -->', 'LOCALHOST')],
+)
+def test_a_profile_of_dds_in_another_encoding_is_read(monkeypatch, tmp_path, text, reach):
+    (tmp_path / 'own.xml').write_text(f'<?xml encoding="ISO-8859-1"?>é{text}', encoding='latin-1')
+    monkeypatch.setenv(distro().profiles, str(tmp_path / 'own.xml'))
+    monkeypatch.setenv('ROS_AUTOMATIC_DISCOVERY_RANGE', 'LOCALHOST')
+    prepare_environment()
+    assert os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] == reach
 
 
 @each_command

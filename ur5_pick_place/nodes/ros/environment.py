@@ -5,8 +5,8 @@ import contextlib
 import os
 import re
 import socket
-from pathlib import Path
 
+from ur5_pick_place.config_files import read_bytes
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.ros.distro import distro
 
@@ -71,6 +71,6 @@ def stay_on_loopback() -> None:
     """
     reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', distro().profiles
     with contextlib.suppress(OSError):
-        text = Path(os.environ.get(profile, '')).read_text(encoding='utf-8')
-        if os.environ.get(reach) == 'LOCALHOST' and '<interfaceWhiteList>' in text:
+        content = read_bytes(os.environ.get(profile, ''))  # in any encoding
+        if os.environ.get(reach) == 'LOCALHOST' and b'<interfaceWhiteList>' in content:
             os.environ[reach] = 'SYSTEM_DEFAULT'
