@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.config_files import write_atomically
+from ur5_pick_place.config_files import read_bytes, write_atomically
 from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
@@ -142,7 +142,7 @@ def load_statistics(path: Path) -> Tally:
     Raises `InvalidInput`: the file cannot be read, or is not such a tally.
     """
     try:
-        data = json.loads(path.read_text(encoding='utf-8'))
+        data = json.loads(read_bytes(path))
         if data.pop('format') != _FORMAT:
             raise ValueError(f'format must be {_FORMAT}')
         bins = {int(k): _count(n) for k, n in data.pop('bins').items()}

@@ -168,6 +168,9 @@ def test_an_unreadable_file_is_kept_aside_with_a_warning(tmp_path):
     assert 'statistics.json.unreadable' in warnings[0]
     assert (tmp_path / 'statistics.json.unreadable').read_text() == '{"format": 1'
     assert kept.figures()['cycles'] == '0 since start, 0 in all'
+    os.mkfifo(path)
+    assert StatisticsFile(path, warnings.append), 'a pipe keeps no node waiting'
+    assert 'is a pipe' in warnings[1]
 
 
 def test_a_full_disk_is_one_warning_and_the_older_file_is_left(tmp_path, monkeypatch):
