@@ -23,7 +23,7 @@ from ur5_pick_place.terminal import Ended, Parser, number_within, quiet_pipe, si
 
 _HOST = '127.0.0.1'
 _RTF = (0.01, 100.0)
-_OFFSETS = (-29000, 35000)
+_OFFSETS = (-29000, 11000)
 
 
 @quiet_pipe()

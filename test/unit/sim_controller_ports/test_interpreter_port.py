@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Port 30020: statements reach the program that is in interpreter mode."""
+"""Ports 30020 and 54321 of the e-Series: interpreter mode, and the serial line of the tool."""
 
 
 def run_until(box, condition):
@@ -26,5 +26,12 @@ def test_statements_are_answered_and_run(make_box):
     assert box.controller.digital_outputs == 1 << 1 | 1 << 7
 
 
-def test_a_cb3_has_no_interpreter_port(make_box):
-    assert 'interpreter' not in make_box('ur5').server.ports
+def test_the_serial_line_of_the_tool_takes_bytes_and_answers_nothing(make_box):
+    box = make_box('ur5e')
+    line = box.connect(54321)
+    line.send(bytes(range(256)) * 1000)
+    assert not line.is_closed()
+
+
+def test_a_cb3_has_neither_interpreter_nor_serial_line(make_box):
+    assert not {'interpreter', 'tool RS-485'} & set(make_box('ur5').server.ports)

@@ -131,6 +131,11 @@ class Port:
     is_full: bool = False
 
 
+def swallow(client: Client) -> bool:
+    client.inbox.clear()
+    return False
+
+
 def answer_lines(answer: Callable[[str], str], last: str = '') -> Callable[[Client], bool]:
     """Return what answers a client's lines, each with one; after `last` it is disconnected."""
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ur5_pick_place.sim.controller import messages
 from ur5_pick_place.sim.controller.controller import PAUSED, Controller
-from ur5_pick_place.sim.controller.network import Client, Port
+from ur5_pick_place.sim.controller.network import Client, Port, swallow
 from ur5_pick_place.sim.controller.sample import JOINT_VOLTAGE, MAINS, Sample
 from ur5_pick_place.sim.controller.script_port import MOST_TEXT, ProgramReader, execute
 from ur5_pick_place.sim.robot import SafetyMode
@@ -42,7 +42,7 @@ class PrimaryServer:
     def _pair(self, name: str, number: int, greet: Callable[[Client], None]) -> list[Port]:
         pair = [
             Port(number, self._received, greet, self._forget, MOST_TEXT),
-            Port(number + _READ_ONLY, _swallow, greet, self._forget),
+            Port(number + _READ_ONLY, swallow, greet, self._forget),
         ]
         self.ports[name], self.ports[f'{name}, read-only'] = pair
         return pair
@@ -95,11 +95,6 @@ def _send(ports: list[Port], packet: bytes) -> None:
     for port in ports:
         for client in port.clients:
             client.send(packet, is_stream=True)
-
-
-def _swallow(client: Client) -> bool:
-    client.inbox.clear()
-    return False
 
 
 def state_packet(s: Sample, kinematics: bytes, configuration: bytes) -> bytes:

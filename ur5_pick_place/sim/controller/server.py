@@ -10,12 +10,14 @@ from time import perf_counter
 from ur5_pick_place.sim.controller.cell_port import CellPort
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.dashboard import DashboardServer
-from ur5_pick_place.sim.controller.network import Network, Port
+from ur5_pick_place.sim.controller.network import Network, Port, swallow
 from ur5_pick_place.sim.controller.primary import PrimaryServer
 from ur5_pick_place.sim.controller.rtde import RtdeServer
 from ur5_pick_place.sim.controller.sample import Sample
 from ur5_pick_place.sim.controller.script_port import interpreter_port
 
+TOOL_LINE = 54321
+"""Port at which a URCap offers the serial line of the tool; here nothing is wired to it."""
 _SWITCH_INTERVAL = 0.0005  # [s] after which the compiler's thread gives way to the cycle
 _LATE = 0.02  # [s] behind its time at which a cycle counts as late
 _GIVE_UP = 0.25  # [s] behind its time at which the robot's clock waits for the PC
@@ -59,6 +61,7 @@ class Server:
         }
         if not controller.personality.is_cb3:
             self.ports['interpreter'] = interpreter_port(controller, offset)
+            self.ports['tool RS-485'] = Port(TOOL_LINE + offset, swallow)
         send_buffer = _LOCKSTEP_BUFFER if is_lockstep else None
         self.network = Network(host, list(self.ports.values()), send_buffer)
         self._late = 0
