@@ -87,7 +87,7 @@ def test_the_cube_is_carried_also_after_a_protective_stop(cell: PickPlaceClient)
     cell.init_gripper()
     carry(cell)
     tell('protective_stop')
-    with pytest.raises(Ur5PickPlaceError, match='PROTECTIVE_STOP'):
+    with pytest.raises(Ur5PickPlaceError, match='protective stop'):
         cell.move_to(joints=HOME)
     tell('unlock')
     subprocess.run(RESEND, check=True, timeout=60.0)
