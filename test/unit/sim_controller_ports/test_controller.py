@@ -10,7 +10,7 @@ import pytest
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.sim.controller import controller as states
 from ur5_pick_place.sim.controller.personality import personality
-from ur5_pick_place.sim.physics.world import CellSettings
+from ur5_pick_place.sim.physics.world import CellSettings, World
 
 PRIMARY, DASHBOARD, CELL, RTDE = 30001, 29999, 29990, 30004
 GOAL = HOME + [0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
@@ -241,3 +241,33 @@ def test_a_mounted_arm_stays_where_it_is_and_reports_where_up_is(mounting, up):
     assert robot.gravity == pytest.approx(9.82 * np.array(up))  # in the controller's base
     down = robot.forward(robot.q)[:3, 2]  # of a tool that points down at home
     assert down @ up == pytest.approx(-1.0, abs=1e-3)
+
+
+def test_servoj_moves_the_arm_as_the_drivers_face_does_but_later(box, send):
+    program = """def follow():
+  q = get_actual_joint_positions()
+  first = q[0]
+  i = 0
+  while i < 250:
+    q[0] = first + 0.5 - 0.5 * cos(0.03 * i)
+    servoj(q, t=0.008, lookahead_time=0.03, gain=2000)
+    i = i + 1
+  end
+end
+"""
+    send(program)
+    followed = []
+    while box.controller.program is not None:
+        followed.append(box.controller.q[0])
+        box.step(1)
+    face, path = World(CellSettings(), HOME), []
+    for i in range(250):
+        face.step(HOME + [0.5 - 0.5 * np.cos(0.03 * i), 0, 0, 0, 0, 0])
+        path.append(face.q[0])
+    cycles = np.arange(200)
+    errors = [
+        np.abs(np.interp(cycles + lag, np.arange(len(followed)), followed) - path[:200]).max()
+        for lag in np.arange(0.0, 6.0, 0.05)
+    ]
+    assert min(errors) < 1e-3
+    assert np.ptp(path[:200]) > 0.9
