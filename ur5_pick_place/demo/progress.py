@@ -3,8 +3,8 @@
 
 import shutil
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Mapping
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.physics.hand import OPEN_GAP
 from ur5_pick_place.task import events
 
-if TYPE_CHECKING:
-    from ur5_pick_place.demo.simulated_cell import SimulatedCell
+Look = Callable[[], tuple[float, Array, Array]]
+"""Returns the robot's time [s], joints (6,) [rad] and closing travel of both fingers (2,) [m]."""
 
 _HEADING = """\
 Stages; times are simulated, counted from the start of the cell.
@@ -43,30 +43,30 @@ class ProgressDisplay:
         self._last: tuple[float, Array] | None = None
         self._top_speed = self._shown = 0.0
 
-    def on_event(self, event: Mapping[str, Any], cell: 'SimulatedCell') -> None:
+    def on_event(self, event: Mapping[str, Any], look: Look) -> None:
         if event['event'] not in (events.STAGE, events.DONE, events.STOPPED):
             return
-        self.refresh(cell)
+        self.refresh(look)
         self.end_stage()
         if event['event'] != events.STAGE:
             return
         if self._last is None:
             print(_HEADING, file=self._stream, flush=True)
         self._stage, self._top_speed = event['stage'], 0.0
-        self.refresh(cell)
+        self.refresh(look)
 
-    def refresh(self, cell: 'SimulatedCell') -> None:
+    def refresh(self, look: Look) -> None:
         """Show the current stage; call this often."""
         if not self._stage:
             return
-        t, q = cell.stamped_joints
+        t, q, fingers = look()
         if self._last and t > self._last[0]:
             speed = np.abs(q - self._last[1]).max() / (t - self._last[0])
             self._top_speed = max(self._top_speed, float(speed))
         self._last = t, q
         point = (forward(self._model, q) @ self._T_tool_tcp)[:3, 3]
         height = self._stand.mounting.up_base @ point - self._stand.table_height
-        gap = OPEN_GAP - cell.fingers.sum()
+        gap = OPEN_GAP - fingers.sum()
         self._line = (
             f'{t:8.2f} s  {self._stage:<15}  {self._top_speed:9.2f} rad/s  {height:8.3f} m'
             f'  {1e3 * gap:7.1f} mm'

@@ -141,7 +141,7 @@ class SimulatedCell(PickPlaceClient):
             reported = self.now
             attendant.take(event, self.now)
             if progress:
-                progress.on_event(event, self)
+                progress.on_event(event, self._moving)
 
         def look() -> None:
             watch()
@@ -153,13 +153,16 @@ class SimulatedCell(PickPlaceClient):
                 )
             attendant.react(self.now)
             if progress:
-                progress.refresh(self)
+                progress.refresh(self._moving)
 
         self._link.watch = look
         try:
             self.run(on_event)
         finally:
             self._link.watch = watch
+
+    def _moving(self) -> tuple[float, Array, Array]:
+        return *self.stamped_joints, self.fingers
 
     # -- its steps -------------------------------------------------------------------------------
 

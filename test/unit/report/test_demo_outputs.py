@@ -87,15 +87,12 @@ def test_table_speaks_in_millimetres_and_degrees() -> None:
 class Arm:
     """Stands at home, and moves one joint at 1 rad/s from then on."""
 
-    fingers = np.zeros(2)
-
     def __init__(self) -> None:
         self.t = 0.0
 
-    @property
-    def stamped_joints(self) -> tuple[float, np.ndarray]:
+    def __call__(self) -> tuple[float, np.ndarray, np.ndarray]:
         self.t += 0.01
-        return self.t, HOME + self.t * np.eye(6)[5]
+        return self.t, HOME + self.t * np.eye(6)[5], np.zeros(2)
 
 
 def test_progress_has_a_line_for_every_stage_and_ends_with_the_run() -> None:
