@@ -20,7 +20,9 @@ TOOL_LINE = 54321
 """Port at which a URCap offers the serial line of the tool; here nothing is wired to it."""
 _SWITCH_INTERVAL = 0.0005  # [s] after which the compiler's thread gives way to the cycle
 _LATE = 0.02  # [s] behind its time at which a cycle counts as late
-_GIVE_UP = 0.25  # [s] behind its time at which the robot's clock waits for the PC
+# [s] behind its time at which the robot's clock waits for the PC: cycles that are made up for come
+# at once, and programs give a client up that is silent for 20 ms.
+_GIVE_UP = 0.01
 _REPORT_PERIOD = 10.0  # [s]
 _LOCKSTEP_WAIT = 1.0  # [s] for a client to read, before its packets are dropped
 _LOCKSTEP_BUFFER = 1 << 14  # [bytes] that the clock may be ahead of a client
