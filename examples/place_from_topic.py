@@ -8,6 +8,7 @@ of the image and in the camera's own frame if TF knows that.
 
 import json
 import sys
+import time
 
 import rclpy
 from geometry_msgs.msg import PoseStamped, Quaternion
@@ -25,9 +26,12 @@ def teach_where_seen() -> None:
     _, seen = wait_for_message(PoseStamped, camera, 'sim_driver/part_pose', time_to_wait=10.0)
     q = seen.pose.orientation  # of the part; tool down is half a turn about its x axis
     seen.pose.orientation = Quaternion(x=q.w, y=q.z, z=-q.y, w=-q.x)
-    publisher.publish(seen)
     stamp = f'{seen.header.stamp.sec}.{seen.header.stamp.nanosec:09d}'
+    deadline = time.monotonic() + 10.0
     while not (answer := [event for event in events if event.get('stamp') == stamp]):
+        if time.monotonic() > deadline:
+            sys.exit('no answer to the pose within 10 s')
+        publisher.publish(seen)  # again, if discovery has lost it
         rclpy.spin_once(camera, timeout_sec=1.0)
     print(answer[0])  # `taught` may have a warning
     if answer[0]['event'] == 'refused':
@@ -44,8 +48,7 @@ camera.create_subscription(
 with PickPlaceClient() as cell:  # beside the camera's node: it has a thread of its own
     cell.init_gripper()
     cell.teach('home')
-    while not publisher.get_subscription_count():
-        rclpy.spin_once(camera, timeout_sec=0.1)
+    cell.teach('start', **HERE)  # refused if the cycle has no such place
     for target in (THERE, HERE):
         teach_where_seen()
         cell.teach('target', **target)
