@@ -213,8 +213,11 @@ def _compressed(path: Path) -> InvalidInput:
 
 def _files_of_bag(folder: Path) -> list[str]:
     """Return the names of its files that the metadata of a bag list, as if decompressed."""
+    path = folder / _METADATA
+    if not path.is_file():  # none, or a pipe, which would keep us
+        return []
     try:
-        with (folder / _METADATA).open(encoding='utf-8') as file:
+        with path.open(encoding='utf-8') as file:
             found = _FILES.search(file.read(_LARGEST_METADATA))
         names = yaml.safe_load(found[0])['relative_file_paths'] if found else []
         return [Path(re.sub(r'\.zstd?$', '', str(name))).name for name in names or []]

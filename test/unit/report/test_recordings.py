@@ -350,6 +350,8 @@ def test_a_part_of_a_bag_that_is_missing_is_named(
         (tmp_path / 'metadata.yaml').write_text(
             f'rosbag2_bagfile_information:\n  relative_file_paths:\n{lines}  duration: x\n'
         )
+    else:
+        os.mkfifo(tmp_path / 'metadata.yaml')  # which must keep nobody waiting
     (_, complaint) = reported(tmp_path, capsys)
     if is_named or lost == 1:
         source = 'metadata.yaml names' if is_named else 'the numbers of its files imply'
