@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from measure import Row
 
-from ur5_pick_place.demo.comparison import changes_of, run_methods, write_cycle_with_stops
+from ur5_pick_place.demo.compare import changes_of, run_methods, write_cycle_with_stops
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.processes import working_folder
 
