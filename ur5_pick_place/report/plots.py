@@ -40,8 +40,8 @@ def plots(run: Run, motion: Motion) -> Iterator[Plot]:
     """
     yield Plot(
         'Joints',
-        'Measured positions; the wide pale lines are the reference of the controller. Numbers '
-        'above the plots are those of the stages; dotted lines are remarks, red ones stops.',
+        'Measured positions; the wide pale lines are the reference of the controller. Above the '
+        'plots are the stages; dotted lines are remarks, red ones stops.',
         _over_time(run, motion, (_draw_positions,)),
     )
     yield Plot(
@@ -106,7 +106,7 @@ def _over_time(
 
 
 def _mark_stages(axes: Axes, run: Run, is_labelled: bool) -> None:
-    """Shade every other stage and write the numbers of the longer ones above."""
+    """Shade every other stage and write numbers and names of the longer ones above."""
     low, high = axes.get_xlim()
     for number, stage in enumerate(run['stages'], 1):
         begin, end = stage['begin_s'], stage['begin_s'] + stage['duration_s']
@@ -115,10 +115,10 @@ def _mark_stages(axes: Axes, run: Run, is_labelled: bool) -> None:
         middle = (max(begin, low) + min(end, high)) / 2
         if is_labelled and end - begin > _LABELLED * (high - low) and low < middle < high:
             axes.annotate(
-                str(number),
+                f'{number} {stage["stage"]}',
                 (middle, 1.01),
                 xycoords=('data', 'axes fraction'),
-                ha='center',
+                rotation=30,
                 fontsize=8,
                 color='dimgrey',
             )
@@ -131,7 +131,7 @@ def _draw_positions(axes: Axes, motion: Motion) -> None:
         strict=True,
     ):
         measured.set_color(wanted.get_color())
-    axes.set_ylabel('position [deg]')
+    axes.set_ylabel('position, reference wide [deg]')
 
 
 def _draw_velocities(axes: Axes, motion: Motion) -> None:
