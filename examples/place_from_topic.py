@@ -27,12 +27,15 @@ def teach_where_seen() -> None:
     q = seen.pose.orientation  # of the part; tool down is half a turn about its x axis
     seen.pose.orientation = Quaternion(x=q.w, y=q.z, z=-q.y, w=-q.x)
     stamp = f'{seen.header.stamp.sec}.{seen.header.stamp.nanosec:09d}'
-    deadline = time.monotonic() + 10.0
+    begin, sent = time.monotonic(), 0
     while not (answer := [event for event in events if event.get('stamp') == stamp]):
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - begin
+        if waited > 10.0:
             sys.exit('no answer to the pose within 10 s')
-        publisher.publish(seen)  # again, if discovery has lost it
-        rclpy.spin_once(camera, timeout_sec=1.0)
+        if waited >= sent:  # each second, in case discovery has lost it
+            publisher.publish(seen)
+            sent += 1
+        rclpy.spin_once(camera, timeout_sec=0.1)  # handles one event, of the last run too
     print(answer[0])  # `taught` may have a warning
     if answer[0]['event'] == 'refused':
         sys.exit(answer[0]['reason'])
