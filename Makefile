@@ -68,7 +68,7 @@ cell: setup
 
 test: setup
 	.venv/bin/ruff check --config .ci/ruff.toml
-	$(if $(filter jazzy,$(ROS)),@echo 'mypy: not with Jazzy, whose rclpy has no types',.venv/bin/mypy)
+	$(if $(filter jazzy,$(ROS)),@echo 'mypy is left out: the rclpy of Jazzy has no types',.venv/bin/mypy)
 	.venv/bin/python -m pytest -m 'not drill and not nodes' --numprocesses 2 --dist worksteal
 	.venv/bin/python -m pytest -m 'not drill and nodes'
 
