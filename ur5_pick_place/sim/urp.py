@@ -4,6 +4,7 @@
 import gzip
 import re
 import socket
+import time
 import zlib
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
@@ -12,6 +13,7 @@ from ur5_pick_place.errors import InvalidInput
 
 _PORT = 50002  # of the PC, which sends the program for External Control nodes
 _CONNECT_TIME, _ANSWER_TIME, _QUIET_TIME = 5.0, 0.5, 0.05  # [s]
+_MOST, _LONGEST = 10_000_000, 5.0  # bytes, [s]; of a program, from a PC that does not stop
 _EXTERNAL = '# External Control'
 _HEADER = re.compile(r'^[ \t]*# HEADER_(?:BEGIN|END)[ \t]*$', re.MULTILINE)
 _SIGNS = {'≟': '==', '≠': '!=', '≤': '<=', '≥': '>='}
@@ -42,7 +44,10 @@ def script_of(data: bytes, name: str) -> str:
     except (OSError, EOFError, zlib.error, ElementTree.ParseError) as error:
         raise InvalidInput(f'no program of PolyScope: {error}') from None
     parents = {child: node for node in root.iter() for child in node}
-    return _script(root, {'program': name}, parents)
+    try:
+        return _script(root, {'program': name}, parents)
+    except RecursionError:
+        raise InvalidInput('its nodes are nested too deeply') from None
 
 
 def _script(node: Element, around: dict[str, str], parents: dict[Element, Element]) -> str:
@@ -96,8 +101,12 @@ def _request(host: str) -> str:
         with socket.create_connection((host, _PORT), _CONNECT_TIME) as wire:
             wire.sendall(b'request_program\n')
             wire.settimeout(_ANSWER_TIME)
+            end = time.monotonic() + _LONGEST
             while part := wire.recv(1 << 16):
                 received += part
+                if len(received) > _MOST or time.monotonic() > end:
+                    received = b''
+                    raise OSError(f'it sends over {_MOST} bytes, or for over {_LONGEST} s')
                 wire.settimeout(_QUIET_TIME)
     except OSError as error:
         if not received:

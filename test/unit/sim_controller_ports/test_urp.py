@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of PolyScope, written here in its format, and a PC that serves External Control."""
 
+import contextlib
 import gzip
 import socket
 import threading
@@ -76,6 +77,7 @@ def test_nodes_become_statements(data, script):
         (program('<Palletize type="Grid"/>'), 'node Palletize Grid: .* is not simulated'),
         (program('<Waypoint type="Variable"/>'), "node Waypoint Variable: 'call'"),
         (program('<Assignment><variable reference="../x"/></Assignment>'), 'variable ../x'),
+        (program('<Folder><children>' * 2000 + '</children></Folder>' * 2000), 'too deeply'),
     ],
 )
 def test_what_is_not_simulated_is_named(data, reason):
@@ -124,3 +126,20 @@ def test_without_a_pc_a_popup_tells_of_it(make_box, tmp_path, monkeypatch):
         while not box.controller.popup_text:
             box.step(1)
     assert box.controller.popup_text.startswith('no program from 127.0.0.1:')
+
+
+def test_a_pc_that_does_not_stop_sending_is_left(monkeypatch):
+    with socket.create_server(('127.0.0.1', 0)) as pc:
+        monkeypatch.setattr(urp, '_PORT', pc.getsockname()[1])
+
+        def serve():
+            link, _ = pc.accept()
+            with link, contextlib.suppress(OSError):
+                while True:
+                    link.sendall(b'x' * 100_000)
+
+        server = threading.Thread(target=serve)
+        server.start()
+        script = urp.with_external_control('def p():\n# External Control\nend', '127.0.0.1')
+        server.join()
+    assert 'it sends over 10000000 bytes' in script and len(script) < 1000
