@@ -269,12 +269,13 @@ class Cockpit(SerialNode):
         for marker in drawing.markers:
             if marker.header.frame_id.lstrip('/') != base or len(marker.points) > _MAX_POINTS:
                 continue
+            if marker.ns == GHOSTS:
+                postures += posture_of(marker)
+                continue
             points = np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3)
             if not np.isfinite(points).all():
                 continue
-            if marker.ns == GHOSTS:
-                postures += posture_of(marker)
-            elif marker.type == Marker.LINE_STRIP:
+            if marker.type == Marker.LINE_STRIP:
                 paths.append(points)
             elif marker.ns == SWEPT and marker.type == Marker.TRIANGLE_LIST:
                 swept.append(points[: len(points) // 3 * 3])

@@ -3,15 +3,18 @@
 
 import json
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import pairwise, product
 
 import numpy as np
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ur5_pick_place.kinematics import arm_corners, forward
+from ur5_pick_place.kinematics import Model, forward, link_frames
+from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, make_transform
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
-from ur5_pick_place.nodes.messages.lines import as_colour, as_points, line
+from ur5_pick_place.nodes.messages.lines import Colour, as_colour, as_points, line
+from ur5_pick_place.planning.collision.solids import hull_around
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Scene
@@ -21,7 +24,7 @@ from ur5_pick_place.task.places.poses import TaughtPose
 from ur5_pick_place.task.plan import CyclePlan
 
 GHOSTS = 'plan_ghosts'
-"""Namespace of the arm's postures along a plan: lines, whose text has the joints [rad]."""
+"""Namespace of the arm's postures along a plan: solids, whose text has the joints [rad]."""
 
 SWEPT = 'swept_tool'
 """Namespace of the space that the tool passes through."""
@@ -29,6 +32,8 @@ SWEPT = 'swept_tool'
 _SAMPLES = 120
 _OUTLINE_SPACING = 0.05  # [m] along the TCP's path
 _GHOST_SPACING = 0.7  # [rad] of the joint that turns most
+_FIRST_GHOST = 2  # link; before it, ghosts would only cover the arm and each other
+_OUTWARDS = np.vstack([np.eye(3), -np.eye(3), list(product((-1.0, 1.0), repeat=3))])
 _DRAWN_TRIANGLES = 1000  # of one mesh
 _BLUE = (0.1, 0.6, 1.0)
 _TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
@@ -62,8 +67,11 @@ def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPos
         path.ns, path.id = 'cycle', i
         array.markers += [path, swept_tool(planner, motion.trajectory, i)]
     postures = distinct_postures([motion.trajectory for motion in distinct])
+    links = _coarse_arm(planner.model)
     for i, q in enumerate(postures):
-        ghost = line(GHOSTS, i, arm_corners(planner.model, q), 0.02, (*_BLUE, 0.3))
+        frames = T_BASE_LINK_BASE @ link_frames(planner.model, q)
+        corners = np.concatenate([_moved(frames[link], solid) for link, solid in links])
+        ghost = _triangles(GHOSTS, i, corners, (*_BLUE, 0.3))
         ghost.text = json.dumps(q.tolist())
         array.markers.append(ghost)
     for number, name in enumerate(filter(is_part_place, poses)):
@@ -109,9 +117,25 @@ def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> M
     ]
     whole = np.concatenate([np.empty((0, 3)), *corners])
     points = np.concatenate([_moved(T, whole) for T in T_base_link_tool[shown]])
-    solid = line(SWEPT, number, points, 1.0, (*_BLUE, 0.15))
-    solid.type, solid.scale.y, solid.scale.z = Marker.TRIANGLE_LIST, 1.0, 1.0
+    return _triangles(SWEPT, number, points, (*_BLUE, 0.15))
+
+
+def _triangles(ns: str, number: int, corners: Array, colour: Colour) -> Marker:
+    """Return triangles with corners (3 n, 3) in `base_link`."""
+    solid = line(ns, number, corners, 1.0, colour, Marker.TRIANGLE_LIST)
+    solid.scale.y = solid.scale.z = 1.0
     return solid
+
+
+@lru_cache(maxsize=4)
+def _coarse_arm(model: Model) -> list[tuple[int, Array]]:
+    """Return the bodies of an arm with few triangles: link, and corners (3 n, 3) in its frame."""
+    found = []
+    for body in (body for body in arm_bodies(model) if body.link >= _FIRST_GHOST):
+        farthest = np.unique((body.vertices @ _OUTWARDS.T).argmax(axis=0))
+        hull = hull_around(body.vertices[farthest])
+        found.append((body.link, hull.vertices[hull.triangles].reshape(-1, 3)))
+    return found
 
 
 def _moved(T: Array, points: Array) -> Array:
