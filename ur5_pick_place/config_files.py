@@ -2,6 +2,7 @@
 """Locate config/, read YAML files strictly, as they are written by hand, and write files."""
 
 import contextlib
+import difflib
 import fcntl
 import math
 import os
@@ -21,6 +22,7 @@ T = TypeVar('T')
 MAX_BYTES = 100_000
 _LARGEST = 2**63  # as for ROS parameters
 _MAX_DEPTH = 30  # of brackets; PyYAML takes hours for thousands
+_LIKE = 0.8  # ratio of `difflib` above which a name is taken for a misspelt one
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """
@@ -285,6 +287,23 @@ def _sections(content: Any, key: str = '') -> Iterator[tuple[str, dict[str, Any]
             yield key, value
         else:
             yield from _sections(value, f'{key}/{str(name).strip("/")}')
+
+
+def misnamed_sections(path: Path, node: str) -> list[str]:
+    """
+    Return the sections of a parameter file that are not for a node, and yet may be meant for it.
+
+    Their name is nearly the node's; or it is the node's, in another namespace, and no section has
+    its full name. Other sections are those of other nodes. `node`, errors: as `read_parameters`.
+    """
+    name = node.rpartition('/')[2]
+    like = {
+        key: bool(re.fullmatch(_names_matching(key), node))
+        for key, _ in _sections(read_yaml(path, 'parameter file'))
+        if difflib.get_close_matches(key.rpartition('/')[2], [name], 1, _LIKE)
+    }
+    is_named = any(like.values())
+    return [k for k, ours in like.items() if not (ours or (is_named and k.endswith(f'/{name}')))]
 
 
 # What ROS looks for first if a parameter has values of several types; then lists, in this order.

@@ -94,6 +94,29 @@ def test_a_file_has_the_parameters_for_a_node_that_ros_gives_it(ros_domain, tmp_
     assert read_parameters(file, node) == given
 
 
+@pytest.mark.parametrize(
+    ('sections', 'told'),
+    [
+        (['/**', 'sample', 'teleop', '/right/**/other', 'example_controller'], []),
+        (['sampel', 'right/sample_node', 'sample'], ['/sampel']),
+        (['/right/Sample', '/*/sample'], ['/right/Sample', '/*/sample']),
+        (['/sample', '/right/sample'], []),
+        (['/right/sample'], ['/right/sample']),
+    ],
+)
+def test_a_section_that_may_be_meant_for_a_node_and_is_not_is_told(
+    declare, tmp_path, monkeypatch, capfd, sections, told
+):
+    """Sections of other nodes are theirs, those of another namespace beside our own too."""
+    file = tmp_path / 'own.yaml'
+    content = {key: {'ros__parameters': {'p': 1}} for key in sections}
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
+    monkeypatch.setattr(sys, 'argv', ['node', '--ros-args', '--params-file', str(file)])
+    declare()
+    said = [line for line in capfd.readouterr().err.splitlines() if 'is not for this node' in line]
+    assert [line.split("'")[1] for line in said] == told
+
+
 def test_whole_numbers_serve_in_a_list_of_floats(declare):
     _, sample = declare(offset=[0, 1])
     assert sample.offset == (0.0, 1.0) and isinstance(sample.offset[0], float)

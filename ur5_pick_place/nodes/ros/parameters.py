@@ -2,7 +2,10 @@
 """ROS parameters from `Settings` classes, with description, unit and range; read-only."""
 
 import difflib
+import itertools
+import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from rcl_interfaces.msg import (
@@ -15,7 +18,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
-from ur5_pick_place.config_files import read_parameters, share_directory
+from ur5_pick_place.config_files import misnamed_sections, read_parameters, share_directory
 from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.settings import Settings
 
@@ -46,8 +49,9 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     Raises `InvalidInput`: a value has the wrong type or is out of range, or the node's file has a
     parameter that neither these classes nor any file in `config/` know (a misspelt key would
     otherwise be ignored silently). Parameters of other nodes are skipped, as all share the user's
-    file.
+    file; a warning names sections that may be meant for this one.
     """
+    _warn_of_misnamed(node)
     node.add_on_set_parameters_callback(lambda changed: _refuse_another_clock(node, changed))
     declared = [f for kind in kinds for f in fields(kind)]
     _refuse_unknown(node, [f.name for f in declared])
@@ -60,6 +64,17 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
         )
     except ParameterException as error:
         raise InvalidInput(f'{node.get_name()}: {error}') from error
+
+
+def _warn_of_misnamed(node: Node) -> None:
+    name = node.get_fully_qualified_name()
+    files = [value for option, value in itertools.pairwise(sys.argv) if option == '--params-file']
+    for file in files:
+        for section in misnamed_sections(Path(file), name):
+            node.get_logger().warning(
+                f'{file}: section {one_line(section)!r} is not for this node, {name}, which does '
+                'not use it: correct the name, if it is meant for it'
+            )
 
 
 def _refuse_unknown(node: Node, known: list[str]) -> None:
