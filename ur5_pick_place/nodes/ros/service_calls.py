@@ -36,18 +36,9 @@ async def call_service(
     name = client.srv_name
     if not client.service_is_ready():
         raise ExecutionError(f'service {name} is not there: start its node')
-    over: Future[None] = Future()
-
-    def end(*_: Any) -> None:
-        if not over.done():
-            over.set_result(None)
-
     reply = client.call_async(request)
-    reply.add_done_callback(end)
     # A dead node's service counts as ready until discovery notices, and never replies.
-    timer = steady_timer(node, reply_time, end)
-    await over
-    node.destroy_timer(timer)
+    await wait_until(node, reply.done, reply_time)
     if not reply.done():
         client.remove_pending_request(reply)  # else rclpy keeps it for ever
         raise ExecutionError(f'service {name} did not answer within {reply_time} s')
