@@ -56,10 +56,6 @@ class SceneObject:
         """Return T_base_link_shape (4, 4) of each shape."""
         return [self.T_base_link_object @ placed.T_object_shape for placed in self.shapes]
 
-    def moved(self, T_base_link_object: Array) -> 'SceneObject':
-        """Return the object at another pose."""
-        return replace(self, T_base_link_object=T_base_link_object)
-
     def extended(self, other: 'SceneObject') -> 'SceneObject':
         """Return the object with the shapes of another one added, which keep their poses."""
         T = inverse_transform(self.T_base_link_object) @ other.T_base_link_object
