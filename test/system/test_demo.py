@@ -3,7 +3,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -241,16 +240,17 @@ def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monk
     from ur5_pick_place.demo import command as demo
     from ur5_pick_place.errors import ExecutionError
 
-    def perform(method, _options, work, file, _stream):
+    def perform(method, *_):
         if method != 'ik':
             raise ExecutionError('every ROS_DOMAIN_ID is in use')
-        shutil.copy(first, work / 'run.mcap')
-        file.runs = 1
+        return [], {}
 
     joints = nodding()
-    first = tmp_path / 'first.mcap'
-    write_recording(first, joints, EVENTS, [{'arm': ARM}, {'run': demo_facts('ik', joints)}])
+    facts = [{'arm': ARM}, {'run': demo_facts('ik', joints)}]
     monkeypatch.setattr(demo, 'record_run', perform)
+    monkeypatch.setattr(
+        demo, 'write_runs', lambda path, *_: write_recording(path, joints, EVENTS, facts)
+    )
     assert demo.run(['--method', 'all', '--out', str(tmp_path / 'out')]) == 1
     latest = tmp_path / 'out/latest'
     assert json.loads((latest / 'result.json').read_text())['runs'][0]['method'] == 'ik'

@@ -25,7 +25,13 @@ from ur5_pick_place.demo.outputs import (
     write_result,
 )
 from ur5_pick_place.demo.processes import begin_command, working_folder
-from ur5_pick_place.demo.recorded_run import RunFile, arm_of, record_run, scene_path
+from ur5_pick_place.demo.recorded_run import (
+    RecordedMessages,
+    arm_of,
+    record_run,
+    scene_path,
+    write_runs,
+)
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.terminal import Ended, quiet_pipe, signals_raised
 
@@ -56,26 +62,26 @@ def run(arguments: Sequence[str]) -> int:
     places = ', '.join(f'{name} {spot}' for name, spot in options.task.spots.items())
     print(f'Places: {places}.')
     with working_folder() as work:
-        code = 0
+        code, runs = 0, list[RecordedMessages]()
         try:
-            with RunFile(work / RUN_FILE, {'arm': arm_of(options)}) as file:
-                for method in options.methods:
-                    record_run(method, options, work, file, sys.stdout)
+            for method in options.methods:
+                runs.append(record_run(method, options, work, sys.stdout))
         except BrokenPipeError:
             raise
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {_reason(error, work)}', file=sys.stderr)
             code = 1
-        if file.runs:  # those of one method are kept even if the next one fails
-            code |= _keep(work, options)
+        if runs:  # those of one method are kept even if the next one fails
+            code |= _keep(work, options, runs)
     return code
 
 
-def _keep(work: Path, options: DemoOptions) -> int:
-    """Evaluate the recording, publish and print the results; return the exit code."""
+def _keep(work: Path, options: DemoOptions, runs: list[RecordedMessages]) -> int:
+    """Write and evaluate the recording, publish and print the results; return the exit code."""
     # A slow import, needed only after the time-critical part.
     from ur5_pick_place.report.command import read_report
 
+    arm = arm_of(options)
     facts = {
         'real_time_factor': options.rtf,
         'seed': options.seed,
@@ -83,9 +89,10 @@ def _keep(work: Path, options: DemoOptions) -> int:
         'gripper': options.gripper,
         'cycle': options.cycle_file.name,
         'grid': options.grid,
-        'arm': arm_of(options),
+        'arm': arm,
     }
     try:
+        write_runs(work / RUN_FILE, arm, runs)
         report = read_report(work / RUN_FILE)
         write_result(work, report.runs, facts)
         write_events(work, report.runs)

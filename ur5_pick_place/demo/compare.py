@@ -24,7 +24,7 @@ from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.cycle_layout import DEFAULT_CYCLE
 from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
 from ur5_pick_place.demo.processes import working_folder
-from ur5_pick_place.demo.recorded_run import Changes, RunFile, arm_of, record_run, scene_of
+from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, scene_of, write_runs
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
@@ -157,11 +157,11 @@ def run_methods(
 
     Raises `Ur5PickPlaceError`: the nodes do not start, or nothing was recorded.
     """
-    path = work / 'run.mcap'
-    with RunFile(path, {'arm': arm_of(options)}) as file:
-        for method in options.methods:
-            print(f'{method} …', flush=True)
-            record_run(method, options, work, file, changes=_by_node(changes))
+    path, runs = work / 'run.mcap', []
+    for method in options.methods:
+        print(f'{method} …', flush=True)
+        runs.append(record_run(method, options, work, changes=_by_node(changes)))
+    write_runs(path, arm_of(options), runs)
     period = max(Configuration(changes).read(LoopSettings).loop_hold, CYCLE)
     return [measured_run(run, options, period) for run in read_report(path).runs]
 
@@ -294,8 +294,6 @@ def plot(runs: Sequence[MethodRun], path: Path) -> None:
     """Write a PNG of the longest move that all runs have in common."""
     from matplotlib.figure import Figure  # slow to import
 
-    from ur5_pick_place.report.plots import frame
-
     common = [move for move in runs[0].moves if move.name in common_moves(runs)]
     name = max(common, key=lambda move: move.length).name
     figure = Figure(figsize=(11, 7.5), layout='constrained')
@@ -317,7 +315,9 @@ def plot(runs: Sequence[MethodRun], path: Path) -> None:
         (tcp, 'speed of the TCP', 'speed [m/s]'),
         (joints, 'speed of the fastest joint', 'speed [rad/s]'),
     ):
-        frame(axes, title, 'simulated time since the move began [s]', unit)
+        axes.set_title(title, fontsize=10)
+        axes.set(xlabel='simulated time since the move began [s]', ylabel=unit)
+        axes.grid(alpha=0.3)
         axes.legend()
     for axes in (to_go, away):
         axes.set_yscale('log')

@@ -3,10 +3,10 @@
 
 import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import yaml
 
@@ -28,8 +28,6 @@ from ur5_pick_place.sim.layouts import mounted_scene
 if TYPE_CHECKING:
     from rclpy.context import Context
 
-    from ur5_pick_place.nodes.recorder.mcap_file import McapFile
-
 _POLL = 0.05  # [s] between two looks at the topics
 _LIMITS = ('max_velocity', 'max_acceleration', 'max_jerk', 'max_speed')
 
@@ -37,97 +35,73 @@ Changes = Mapping[str, Mapping[str, Any]]
 """Parameters that differ from `config/`, by executable."""
 
 
-class RunFile:
+RecordedMessages = tuple[list[Any], dict[str, Any]]
+"""The rows of `recording`, and what `report.evaluation.evaluate` needs to know, as JSON values."""
+
+
+@contextlib.contextmanager
+def recording(context: 'Context') -> Iterator[list[Any]]:
     """
-    The recording of one demo, with one or several runs; leaving the context completes it.
+    Receive what is on the topics of a cell; gives a row for each message.
 
-    `facts`: about the arm, as JSON values.
+    In memory, as writing would cost time that the nodes of the cell need.
+
+    `context`: that of the cell's client: two participants of DDS in one process may deadlock.
+
+    Raises `MissingPackage`: `mcap` is not installed.
     """
+    # Imported here so that rclpy loads while the nodes start.
+    from geometry_msgs.msg import PoseArray
 
-    def __init__(self, path: Path, facts: Mapping[str, Any]) -> None:
-        self._facts = facts
-        self._stream: BinaryIO = path.open('wb')
-        self._file: McapFile | None = None
-        self.runs = 0
-        """Number of runs in it; 0 if it is not complete."""
+    from ur5_pick_place.nodes.recorder.mcap_file import mcap_writer
+    from ur5_pick_place.nodes.recorder.recorded_topics import (
+        Delivery,
+        RecordedTopic,
+        recorded_topics,
+        subscribe_all,
+    )
+    from ur5_pick_place.nodes.ros.distro import distro
+    from ur5_pick_place.nodes.ros.executor import SerialNode
 
-    def __enter__(self) -> 'RunFile':
-        return self
+    mcap_writer()
+    parts = RecordedTopic('sim_driver/part_poses', PoseArray, Delivery.STREAM)
+    rows: list[Any] = []
+    node = SerialNode('demo_recorder', context=context)
+    topics = (*recorded_topics(distro().controller), parts)
+    subscribe_all(node, topics, lambda *row: rows.append(row), _POLL)
+    try:
+        with node.reader.running(lambda error: node.get_logger().error(str(error))):
+            yield rows
+    finally:
+        node.destroy_node()
 
-    def __exit__(self, *_exception: object) -> None:
-        try:
-            with self._stream:
-                if self._file:
-                    self._file.finish()
-        except OSError:
-            self.runs = 0
-            raise
 
-    @contextlib.contextmanager
-    def recording(self, context: 'Context') -> Iterator[list[Any]]:
-        """
-        Receive what is on the topics of a cell; gives the rows for `add`.
+def write_runs(path: Path, arm: Mapping[str, Any], runs: Iterable[RecordedMessages]) -> None:
+    """Write the recording of a demo; `arm`: facts as of `arm_of`."""
+    from ur5_pick_place.nodes.recorder.mcap_file import McapFile
 
-        In memory, as writing would cost time that the nodes of the cell need.
-
-        `context`: that of the cell's client: two participants of DDS in one process may deadlock.
-
-        Raises `MissingPackage`: `mcap` is not installed.
-        """
-        # Imported here so that rclpy loads while the nodes start.
-        from geometry_msgs.msg import PoseArray
-
-        from ur5_pick_place.nodes.recorder.mcap_file import McapFile
-        from ur5_pick_place.nodes.recorder.recorded_topics import (
-            Delivery,
-            RecordedTopic,
-            recorded_topics,
-            subscribe_all,
-        )
-        from ur5_pick_place.nodes.ros.distro import distro
-        from ur5_pick_place.nodes.ros.executor import SerialNode
-
-        if self._file is None:
-            self._file = McapFile(self._stream)
-            self._file.add_facts(self._facts)
-        parts = RecordedTopic('sim_driver/part_poses', PoseArray, Delivery.STREAM)
-        rows: list[Any] = []
-        node = SerialNode('demo_recorder', context=context)
-        topics = (*recorded_topics(distro().controller), parts)
-        subscribe_all(node, topics, lambda *row: rows.append(row), _POLL)
-        try:
-            with node.reader.running(lambda error: node.get_logger().error(str(error))):
-                yield rows
-        finally:
-            node.destroy_node()
-
-    def add(self, rows: list[Any], asked: Mapping[str, Any]) -> None:
-        """
-        Write a run.
-
-        `rows`: from `recording`. `asked`: what `report.evaluation.evaluate` needs to know, as JSON
-        values.
-        """
-        assert self._file is not None
-        rows.sort(key=lambda row: row[2].received)
-        for name, topic, message in rows:
-            times = message.received, message.published
-            self._file.write(name, topic.kind, message.data, *times, topic.is_latched)
-        span = [rows[i][2].received for i in (0, -1)] if rows else [0, 0]
-        self._file.add_facts({'run': {**asked, 'log_times': span}})
-        self.runs += 1
+    with path.open('wb') as stream:
+        file = McapFile(stream)
+        file.add_facts({'arm': arm})
+        for rows, asked in runs:
+            rows.sort(key=lambda row: row[2].received)
+            for name, topic, message in rows:
+                times = message.received, message.published
+                file.write(name, topic.kind, message.data, *times, topic.is_latched)
+            span = [rows[i][2].received for i in (0, -1)] if rows else [0, 0]
+            file.add_facts({'run': {**asked, 'log_times': span}})
+        file.finish()
 
 
 def record_run(
     method: str,
     options: DemoOptions,
     work: Path,
-    file: RunFile,
     stream: TextIO | None = None,
     changes: Changes = MappingProxyType({}),
-) -> None:
+) -> RecordedMessages:
     """
-    Run the task by one method; add it to `file`, and the logs to the folder `work`.
+    Run the task by one method, and return what was recorded; add the logs to the folder `work`.
 
     `stream`: for the progress.
     """
@@ -147,7 +121,7 @@ def record_run(
 
         with (
             SimulatedCell(scene, nodes.check) as cell,
-            file.recording(cell.context) as messages,
+            recording(cell.context) as messages,
         ):
             try:
                 cell.prepare()
@@ -165,7 +139,7 @@ def record_run(
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())
     limits = {name: Configuration({})[name] for name in _LIMITS}
-    file.add(messages, {**asked, 'limits': limits})
+    return messages, {**asked, 'limits': limits}
 
 
 def scene_of(options: DemoOptions) -> Scene:

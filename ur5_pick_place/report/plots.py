@@ -198,12 +198,3 @@ def _mark_places(axes: Axes, run: Run, motion: Motion, dimensions: int) -> None:
             axes.plot(
                 *p[:dimensions, None], marker=square, ls='', color=colour, ms=11, label=name
             )
-
-
-def frame(axes: Axes, title: str, xlabel: str, ylabel: str) -> None:
-    """Give a plot its title and labels, and a grid."""
-    axes.set_title(title, fontsize=10)
-    axes.set_xlabel(xlabel)
-    axes.set_ylabel(ylabel)
-    axes.ticklabel_format(useOffset=False)
-    axes.grid(alpha=0.3)
