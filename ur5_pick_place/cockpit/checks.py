@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tabs of a cell's commissioning and upkeep: preflight, statistics, TCP and table by touch."""
 
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
@@ -15,8 +14,6 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.task.preflight import Check, Observed, check_all, verdict
 
-_FIGURE = re.compile(r'(.+) since start, (.+) in all')
-_LONGEST_FIGURE = 200  # characters; the time of the search grows with their square
 _TCP, _TABLE = 'TCP', 'table'
 _HOW = {
     _TCP: 'Touch one fixed tip with the TCP, at least four times, the tool turned by 30 deg or '
@@ -83,9 +80,12 @@ class StatisticsTab:
 
 def figures_of(values: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Return the figures since the start and in all, by name."""
-    short = {name: value for name, value in values.items() if len(value) <= _LONGEST_FIGURE}
-    found = ((name, _FIGURE.fullmatch(value)) for name, value in short.items())
-    return {name: (match[1], match[2]) for name, match in found if match}
+    found = {name: value.partition(' since start, ') for name, value in values.items()}
+    return {
+        name: (recent, total.removesuffix(' in all'))
+        for name, (recent, _, total) in found.items()
+        if total.endswith(' in all')
+    }
 
 
 def figures_html(figures: Mapping[str, tuple[str, str]]) -> str:

@@ -7,7 +7,6 @@ taught yet are taught as the demo's, and so are start and target if they are the
 """
 
 import argparse
-import contextlib
 import errno
 import math
 import os
@@ -15,7 +14,7 @@ import re
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
 from ur5_pick_place.demo.configuration import CONFIG, scene_file
 from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
 from ur5_pick_place.demo.options import TABLE_BELOW, add_cycle, add_gripper, add_rtf
-from ur5_pick_place.demo.processes import NodeProcesses, begin_command, working_folder
+from ur5_pick_place.demo.processes import NodeProcesses, begin_command, reserved, working_folder
 from ur5_pick_place.demo.spots import (
     Spot,
     SpotChecker,
@@ -118,7 +117,12 @@ def _run(given: argparse.Namespace) -> None:
     sim = {'real_time_factor': given.rtf, 'parts': given.parts, **start.parameters}
     missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
     _check_port(given.port)
-    with _reserved(domain), working_folder() as folder:
+    with reserved(domain) as is_free, working_folder() as folder:
+        if not is_free:
+            raise InvalidInput(
+                f'another cell runs on ROS_DOMAIN_ID {domain}: end it, or set another '
+                f'(ROS_DOMAIN_ID={(domain + 1) % 100} make cell)'
+            )
         scene = mounted_scene(
             scene_file(given.gripper), given.ur_type, given.mounting, folder
         )
@@ -210,20 +214,6 @@ def _check_port(port: int) -> None:
                 f'port {port} {why} give another port '
                 f'(make cell PORT={port + 1 if port < _PORTS[1] else port - 1})'
             ) from error
-
-
-@contextlib.contextmanager
-def _reserved(domain: int) -> Iterator[None]:
-    """Reserve a domain among cells and demos; other nodes may be in it."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
-        try:
-            name.bind(f'\0ur5_pick_place.domain.{domain}')
-        except OSError as error:
-            raise InvalidInput(
-                f'another cell runs on ROS_DOMAIN_ID {domain}: end it, or set another '
-                f'(ROS_DOMAIN_ID={(domain + 1) % 100} make cell)'
-            ) from error
-        yield
 
 
 def _prepare(

@@ -31,23 +31,31 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 @contextlib.contextmanager
+def reserved(domain: int) -> Iterator[bool]:
+    """Reserve a domain among cells and demos; gives whether it was free. Nodes may be in it."""
+    # A name in Linux's abstract socket namespace, which goes with this process.
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
+        try:
+            name.bind(f'\0ur5_pick_place.domain.{domain}')
+            is_free = True
+        except OSError:
+            is_free = False
+        yield is_free
+
+
+@contextlib.contextmanager
 def own_domain() -> Iterator[int]:
     """
     Reserve a ROS_DOMAIN_ID that no process on this machine uses, and set it meanwhile.
 
-    A name in Linux's abstract socket namespace locks out other demos while this process lives; a
-    check of the domain's ports excludes all other ROS processes.
+    A check of the domain's ports excludes ROS processes that reserve none.
 
     Raises `ExecutionError`: all domains are in use; `InvalidInput`: as `prepare_environment`.
     """
     for domain in random.sample(_DOMAINS, len(_DOMAINS)):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
-            try:
-                name.bind(f'\0ur5_pick_place.domain.{domain}')
-            except OSError:
-                continue
+        with reserved(domain) as is_free:
             # The port of a domain's i-th process; local discovery tries 32 of them.
-            if all(_is_free(7410 + 250 * domain + 2 * i) for i in range(32)):
+            if is_free and all(_is_free(7410 + 250 * domain + 2 * i) for i in range(32)):
                 prepare_environment(domain)
                 given = os.environ.get(_DOMAIN)
                 os.environ[_DOMAIN] = str(domain)
