@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 
@@ -63,7 +64,9 @@ class Controller(Robot):
     ) -> None:
         settings = settings or CellSettings(ur_type=personality.ur_type)
         below = table_height(settings.ur_type, Mounting.read(settings.mounting))
-        super().__init__(personality, World(settings, table_height=below))
+        # joints follow their setpoint; the only lag is that of servoj, in the program
+        world = World(replace(settings, servo_lag=0.0), table_height=below)
+        super().__init__(personality, world)
         self.allow_hosts = allow_hosts
         self.robot.program = ProgramState.STOPPED
         self.is_remote = not is_cold or personality.is_cb3
@@ -303,6 +306,7 @@ class Controller(Robot):
         elif self._contact.update(self.world.external_torque):
             self._path_q = self.target_q.copy() if self.program is not None else None
             self.target_q, self.target_qd = self.q.copy(), np.zeros(6)
+            self.world.let_go()
             self.protective_stop('collision detected by joint torque')
 
     def _watch_inputs(self) -> None:

@@ -171,6 +171,10 @@ class World:
         mujoco.mj_kinematics(self._model, self._data)  # a step leaves them one step old
         self.hand.advance(self.cycle)
 
+    def let_go(self) -> None:
+        """Forget earlier setpoints: the next leads from where the arm is, and as it moves."""
+        self._driven = False
+
     def _step_driven(self, q_command: Array) -> None:
         if not self._driven:
             self._reference.start_at(self.q, self.qd)

@@ -24,6 +24,9 @@ from ur5_pick_place.sim.controller.script.values import (
 
 _STEADY = 0.01  # [rad/s]
 _JACOBIAN_WORK = 15  # loops that it takes as long as
+# [1/s2 per unit of gain], which UR does not publish; so chosen that the stiffest setting, which is
+# the one of UR's driver (gain 2000, lookahead 0.03 s), is critically damped as the cell's servos
+_STIFFNESS = (2.0 / 0.03) ** 2 / 2000.0
 IDLE_BRAKE = 10.0
 """[rad/s2] with which an arm stops that a thread has left in motion."""
 
@@ -45,6 +48,7 @@ class Arm:
         self._moved = 0.0
         self._is_moving = self._keeps_speed = False
         self.tails: list[tuple[Move, float]] = []
+        self._aim: Array | None = None  # of the servo, while no other law moves the arm
         self._offset = np.zeros(6)
         self.compliance: Callable[[Array], Array] | None = None
         self.q = self.waypoint = robot.target_q.copy()
@@ -110,7 +114,7 @@ class Arm:
             rest, speed = move.at(t)
             q, qd = q + rest - move.end, qd + speed
         self.tails = [(move, t) for move, t in tails if t < move.duration]
-        self.q, self.qd = q, qd
+        self.q, self.qd, self._aim = q, qd, None
 
     def limited(self, qd: Array) -> Array:
         """Return speeds, all reduced in proportion if a joint would exceed its limit."""
@@ -118,6 +122,7 @@ class Arm:
 
     def ramp(self, target: Array, a: float, dt: float) -> None:
         """Approach speeds (6,), the leading joint with `a` [rad/s2], for `dt` [s]."""
+        self._aim = None
         change = target - self.qd
         largest = float(np.abs(change).max())
         if largest <= a * dt:
@@ -131,24 +136,31 @@ class Arm:
 
     def servo(self, target: Array, lookahead: float, gain: float, dt: float) -> None:
         """
-        Follow joints (6,) for `dt` [s]: qdd = gain (target - q - lookahead qd).
+        Follow joints (6,) for `dt` [s]: qdd = stiffness (goal - q - lookahead qd).
 
         The script manual describes it so: the position projected by `lookahead` [s] approaches
-        the target as with the P-term `gain`. The solution is exact for a constant target.
+        the target as with the P-term `gain`. The goal moves evenly from the target before to this
+        one, so that the arm trails a steady motion by `lookahead` whatever the cycle. The
+        solution is exact.
         """
-        a, b, c, d = _servo_step(lookahead, gain, dt)
-        error = self.q - target
-        self.q, self.qd = target + a * error + b * self.qd, c * error + d * self.qd
+        a, b, c, d = _servo_step(lookahead, gain * _STIFFNESS, dt)
+        before = target if self._aim is None else self._aim
+        slope = (target - before) / dt
+        trail = lookahead * slope
+        error, speed = self.q - before + trail, self.qd - slope
+        self.q = target - trail + a * error + b * speed
+        self.qd = slope + c * error + d * speed
+        self._aim = target
 
 
-def _servo_step(lookahead: float, gain: float, dt: float) -> tuple[float, float, float, float]:
-    """Return exp(A dt), by rows, of A = [[0, 1], [-gain, -gain lookahead]]."""
-    half = 0.5 * gain * lookahead
-    root = cmath.sqrt(half * half - gain)
+def _servo_step(lookahead: float, k: float, dt: float) -> tuple[float, float, float, float]:
+    """Return exp(A dt), by rows, of A = [[0, 1], [-k, -k lookahead]]."""
+    half = 0.5 * k * lookahead
+    root = cmath.sqrt(half * half - k)
     decay = math.exp(-half * dt)
     even = decay * cmath.cosh(root * dt).real
     odd = decay * (cmath.sinh(root * dt) / root).real if abs(root) * dt > 1e-6 else decay * dt
-    return even + half * odd, odd, -gain * odd, even - half * odd
+    return even + half * odd, odd, -k * odd, even - half * odd
 
 
 def tcp_jacobian(robot: Robot, q: Array) -> Array:
