@@ -5,214 +5,181 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cycle_poses import ORIGIN, POSES
+from cycle_poses import POSES
 from lab.in_process import InProcessCell
-from obedient_robot import TICK, ObedientPort, Robot, make_run
+from obedient_robot import Robot, Task, planner_of
 from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.task.cycle.pattern import PatternProgress, PatternSettings
+from ur5_pick_place.task.cycle.pattern import PatternProgress
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import Carry, Job, RunMotion, SetOutput, SetPayload
-from ur5_pick_place.task.machine import Machine
+from ur5_pick_place.task.job import Carry, RunMotion, SetOutput, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.plan import CyclePlanner
-
-
-def payloads(robot):
-    return [command.mass for command in robot.commands if isinstance(command, SetPayload)]
-
 
 TOOL, TOOL_AND_PART = 0.5, 0.58  # [kg]
+WITHOUT_FEEDBACK = GripperSettings(grip_feedback='none')
 
 
-def moving_with_the_part(cycle_planner, settings=GripperSettings()):
-    """Return robot, run, port and machine on the way to target."""
-    robot, run = Robot(), make_run(cycle_planner, settings)
-    port = ObedientPort(robot)
-    machine = Machine(cycle_planner, run, port, lambda event, **data: None)
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    tick_until(machine, robot, lambda: run.stage in ('lift', 'transfer'))
-    return robot, run, port, machine
+def payloads(task):
+    return [command.mass for command in task.commands(SetPayload)]
 
 
-def stopped_with_the_part(cycle_planner, settings=GripperSettings()):
-    """Return robot, run and machine after a stop on the way to target."""
-    robot, run, _, machine = moving_with_the_part(cycle_planner, settings)
-    machine.stop('stop requested')
-    machine.rearmed()
-    robot.commands.clear()
-    return robot, run, machine
+def confirm_payload(task):
+    """Set the payload, as freedrive does."""
+    task.machine.start('confirm_payload', task.run.confirm_payload())
+    task.tick()
 
 
-def tick_until(machine, robot, is_so=lambda: False):
-    for _ in range(2000):
-        if is_so() or not machine.job_name:
-            return
-        machine.tick()
-        robot.t += TICK
-    raise AssertionError(machine.state)
+def go_home(task):
+    task.machine.go_home(POSES)
+    task.tick()
 
 
-def test_the_arm_is_guided_by_hand_with_the_payload_of_what_it_holds(cycle_planner):
-    robot, run, machine = stopped_with_the_part(cycle_planner)
-    machine.start('confirm_payload', run.confirm_payload())
-    tick_until(machine, robot)
-    machine.start('open_gripper', run.open())
-    tick_until(machine, robot)
-    machine.start('confirm_payload', run.confirm_payload())
-    tick_until(machine, robot)
-    assert payloads(robot) == pytest.approx([TOOL_AND_PART, TOOL, TOOL])
+@pytest.fixture
+def moving(cycle_planner):
+    """A task on the way to target with the part."""
+    task = Task(cycle_planner)
+    task.begin()
+    task.tick(lambda: task.run.stage in ('lift', 'transfer'))
+    return task
+
+
+@pytest.fixture
+def stopped(moving):
+    """A task after a stop on that way."""
+    moving.stop()
+    return moving
+
+
+def test_the_arm_is_guided_by_hand_with_the_payload_of_what_it_holds(stopped):
+    confirm_payload(stopped)
+    stopped.machine.start('open_gripper', stopped.run.open())
+    stopped.tick()
+    confirm_payload(stopped)
+    assert payloads(stopped) == pytest.approx([TOOL_AND_PART, TOOL, TOOL])
 
 
 @pytest.mark.parametrize('is_part_there', [True, False])
-def test_the_motion_home_has_the_payload_of_what_the_gripper_holds(cycle_planner, is_part_there):
-    robot, run, machine = stopped_with_the_part(cycle_planner)
-    robot.is_part_there = is_part_there
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    assert machine.stop_reason == ''
-    assert payloads(robot) == pytest.approx([] if is_part_there else [TOOL])
-    (carry,) = (command for command in robot.commands if isinstance(command, Carry))
-    assert (carry.load is not None) == run.is_carrying == is_part_there
+def test_the_motion_home_has_the_payload_of_what_the_gripper_holds(stopped, is_part_there):
+    stopped.robot.is_part_there = is_part_there
+    go_home(stopped)
+    assert stopped.machine.stop_reason == ''
+    assert payloads(stopped) == pytest.approx([] if is_part_there else [TOOL])
+    (carry,) = stopped.commands(Carry)
+    assert (carry.load is not None) == stopped.run.is_carrying == is_part_there
 
 
 @pytest.mark.parametrize('is_running', [True, False])
-def test_a_program_that_starts_again_is_sent_the_payload_of_the_part(cycle_planner, is_running):
+def test_a_program_that_starts_again_is_sent_the_payload_of_the_part(moving, is_running):
     """Not only if it ended in a run: a program that starts has its installation's payload."""
-    robot, _, port, machine = moving_with_the_part(cycle_planner)
     if not is_running:
-        machine.stop('stop requested')
-        machine.rearmed()
-    port.stop_reason = 'External Control program not running'
+        moving.stop()
+    moving.port.stop_reason = 'External Control program not running'
     for _ in range(10):
-        machine.tick()
-    assert not machine.job_name
-    port.stop_reason = ''
-    machine.rearmed()
-    robot.commands.clear()
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    assert payloads(robot) == pytest.approx([TOOL_AND_PART])
-    sent = [type(command) for command in robot.commands]
+        moving.machine.tick()
+    assert not moving.machine.job_name
+    moving.port.stop_reason = ''
+    moving.machine.rearmed()
+    moving.robot.commands.clear()
+    go_home(moving)
+    assert payloads(moving) == pytest.approx([TOOL_AND_PART])
+    sent = [type(command) for command in moving.robot.commands]
     assert sent.index(SetPayload) < sent.index(RunMotion)
 
 
-def test_without_tool_power_the_input_does_not_show_that_the_part_fell(cycle_planner):
-    robot, run, machine = stopped_with_the_part(cycle_planner)
-    robot.voltage, robot.is_part_there = 0, False
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    (carry,) = (command for command in robot.commands if isinstance(command, Carry))
-    assert carry.load is not None and run.is_carrying
+def test_without_tool_power_the_input_does_not_show_that_the_part_fell(stopped):
+    stopped.robot.voltage, stopped.robot.is_part_there = 0, False
+    go_home(stopped)
+    assert stopped.carried and stopped.run.is_carrying
 
 
-def test_a_run_after_a_lost_part_begins_with_the_payload_of_the_tool(cycle_planner):
-    robot, _, machine = stopped_with_the_part(cycle_planner)
+def test_a_run_after_a_lost_part_begins_with_the_payload_of_the_tool(stopped):
+    robot = stopped.robot
     robot.outputs[16] = robot.is_part_there = False  # the tool lost its power for a while
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    tick_until(machine, robot, lambda: any(isinstance(c, RunMotion) for c in robot.commands))
-    assert payloads(robot) == [TOOL]
+    stopped.begin()
+    stopped.tick(lambda: stopped.commands(RunMotion))
+    assert payloads(stopped) == [TOOL]
 
 
 @pytest.mark.parametrize('stage', ['grip', 'release'])
 def test_a_stop_while_the_payload_is_set_leaves_none_that_is_wrong(cycle_planner, stage):
     """Without feedback it is set as soon as the fingers move, and not confirmed by then."""
-    robot = Robot()
-    run = make_run(cycle_planner, GripperSettings(grip_feedback='none'))
-    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
+    task = Task(cycle_planner, WITHOUT_FEEDBACK)
+    task.begin()
     n = 1 if stage == 'grip' else 2
-    tick_until(machine, robot, lambda: len(payloads(robot)) == n)
-    assert run.stage == stage
-    machine.stop('stop requested')
-    machine.rearmed()
-    robot.commands.clear()
-    machine.start('confirm_payload', run.confirm_payload())  # as freedrive does
-    tick_until(machine, robot)
-    assert payloads(robot) == pytest.approx([TOOL_AND_PART if stage == 'grip' else TOOL])
-    robot.commands.clear()
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    assert machine.stop_reason == '' and payloads(robot) == []
+    task.tick(lambda: len(payloads(task)) == n)
+    assert task.run.stage == stage
+    task.stop()
+    confirm_payload(task)
+    assert payloads(task) == pytest.approx([TOOL_AND_PART if stage == 'grip' else TOOL])
+    task.robot.commands.clear()
+    go_home(task)
+    assert task.machine.stop_reason == '' and payloads(task) == []
 
 
 def test_without_feedback_a_closed_gripper_may_hold_a_part_and_is_carried_as_if(cycle_planner):
-    settings = GripperSettings(grip_feedback='none')
-    robot = Robot(outputs={16: True, 17: False})
-    run = make_run(cycle_planner, settings)
-    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    assert run.is_carrying and any(isinstance(c, Carry) and c.load for c in robot.commands)
-    assert payloads(robot) == [], 'nothing tells whether the part is there'
-    machine.start('confirm_payload', run.confirm_payload())
-    tick_until(machine, robot)
-    assert payloads(robot) == [TOOL]
+    task = Task(cycle_planner, WITHOUT_FEEDBACK, outputs={16: True, 17: False})
+    go_home(task)
+    assert task.run.is_carrying and task.carried
+    assert payloads(task) == [], 'nothing tells whether the part is there'
+    confirm_payload(task)
+    assert payloads(task) == [TOOL]
 
 
-PALLET = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.08, 0.0, 0.0))
+PALLET = {'target_grid': (2, 1, 1), 'target_pitch': (0.08, 0.0, 0.0)}
+LEFT = '1 of 2 cycles were done before the stop'
 
 
-def on_a_pallet(cycle_planner, stages=None, pattern=PALLET, poses=POSES):
-    """Return robot, run and machine with a pattern; the run has begun."""
-    stages = stages or cycle_planner.cycle
-    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN, pattern)
-    robot, run = Robot(), make_run(planner)
-    machine = Machine(planner, run, ObedientPort(robot), lambda event, **data: None)
-    machine.make_plan(poses)
-    machine.start_run(poses)
-    return robot, run, machine
+@pytest.fixture
+def on_a_pallet(cycle_planner):
+    """A task that has begun to fill a pallet."""
+    task = Task(planner_of(cycle_planner, **PALLET))
+    task.begin()
+    return task
 
 
-def is_released(robot):
+def is_released(task):
     """Whether the latest output that was switched is that of the open gripper."""
-    switched = [c.state for c in robot.commands if isinstance(c, SetOutput)]
-    return switched[-1:] == [False]
+    return [c.state for c in task.commands(SetOutput)][-1:] == [False]
 
 
-def test_a_stop_during_the_release_leaves_the_position_filled(cycle_planner):
-    robot, run, machine = on_a_pallet(cycle_planner)
-    tick_until(machine, robot, lambda: is_released(robot))
-    assert run.stage == 'release'
-    machine.stop('stop requested')
-    machine.rearmed()
-    assert '1 of 2 cycles were done before the stop' in machine.make_plan(POSES)
+def test_a_stop_during_the_release_leaves_the_position_filled(on_a_pallet):
+    task = on_a_pallet
+    task.tick(lambda: is_released(task))
+    assert task.run.stage == 'release'
+    task.stop()
+    assert LEFT in task.machine.make_plan(POSES)
 
 
-def test_a_release_that_does_not_begin_leaves_the_position_free(cycle_planner):
-    robot, run, machine = on_a_pallet(cycle_planner)
-    tick_until(machine, robot, lambda: run.stage in ('lift', 'transfer'))
-    robot.is_output_stuck = True
-    tick_until(machine, robot)
-    assert 'output 16 was set off but io_states has not shown it' in machine.stop_reason
-    machine.rearmed()
-    assert run.is_carrying and 'were done' not in machine.make_plan(POSES)
+def test_a_release_that_does_not_begin_leaves_the_position_free(on_a_pallet):
+    task = on_a_pallet
+    task.tick(lambda: task.run.stage in ('lift', 'transfer'))
+    task.robot.is_output_stuck = True
+    task.tick()
+    assert 'output 16 was set off but io_states has not shown it' in task.machine.stop_reason
+    task.machine.rearmed()
+    assert task.run.is_carrying and 'were done' not in task.machine.make_plan(POSES)
 
 
 def test_a_position_counts_where_the_last_part_of_a_cycle_is_released(cycle_planner):
     """The place of cycle_hand_over.yaml is called hand; the pattern is that at start."""
     stages = [replace(s, to=s.to.replace('target', 'hand')) for s in cycle_planner.cycle]
-    pattern = PatternSettings(start_grid=(2, 1, 1), start_pitch=(0.08, 0.0, 0.0))
+    pattern = {'start_grid': (2, 1, 1), 'start_pitch': (0.08, 0.0, 0.0)}
     poses = {name.replace('target', 'hand'): pose for name, pose in POSES.items()}
-    robot, _, machine = on_a_pallet(cycle_planner, stages, pattern, poses)
-    tick_until(machine, robot, lambda: is_released(robot))
-    machine.stop('stop requested')
-    machine.rearmed()
-    assert '1 of 2 cycles were done before the stop' in machine.make_plan(poses)
+    task = Task(planner_of(cycle_planner, stages, **pattern))
+    task.begin(poses)
+    task.tick(lambda: is_released(task))
+    task.stop()
+    assert LEFT in task.machine.make_plan(poses)
 
 
-def test_a_pallet_that_a_stop_left_full_is_not_begun_again_without_a_remark(cycle_planner):
-    robot, run, machine = on_a_pallet(cycle_planner)
-    tick_until(machine, robot, lambda: run.progress.done == 2 and run.stage == 'retreat')
-    machine.stop('stop requested')
-    machine.rearmed()
+def test_a_pallet_that_a_stop_left_full_is_not_begun_again_without_a_remark(on_a_pallet):
+    task, machine, run = on_a_pallet, on_a_pallet.machine, on_a_pallet.run
+    task.tick(lambda: run.progress.done == 2 and run.stage == 'retreat')
+    task.stop()
     with pytest.raises(InvalidInput, match='all 2 cycles .* teach start or target again to'):
         machine.make_plan(POSES)
     machine.forget_plan('target')
@@ -225,47 +192,34 @@ def test_a_pallet_that_a_stop_left_full_is_not_begun_again_without_a_remark(cycl
 
 @pytest.mark.parametrize(('place', 'is_begun_anew'), [('target', True), ('home', False)])
 def test_a_pallet_that_is_taught_during_a_paused_run_is_begun_anew_after_it(
-    cycle_planner, place, is_begun_anew
+    on_a_pallet, place, is_begun_anew
 ):
-    robot, run, machine = on_a_pallet(cycle_planner)
-    tick_until(machine, robot, lambda: run.progress.done == 1 and run.stage == 'above start')
+    task, machine, run = on_a_pallet, on_a_pallet.machine, on_a_pallet.run
+    task.tick(lambda: run.progress.done == 1 and run.stage == 'above start')
     machine.pause()
     machine.forget_plan(place)
     assert run.progress.done == 1, 'the run that may be resumed fills the old pallet'
-    machine.stop('stop requested')
-    machine.rearmed()
-    assert ('1 of 2 cycles were done' not in machine.make_plan(POSES)) == is_begun_anew
+    task.stop()
+    assert (LEFT not in machine.make_plan(POSES)) == is_begun_anew
 
 
 @pytest.mark.drill
 def test_a_pattern_goes_on_after_a_stop_with_the_cell_that_comes_next(cycle_planner):
-    pattern = PatternSettings(target_grid=(3, 1, 1), target_pitch=(0.08, 0.0, 0.0))
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pattern
+    task = Task(
+        planner_of(cycle_planner, target_grid=(3, 1, 1), target_pitch=(0.08, 0.0, 0.0))
     )
-    robot, events = Robot(), []
-    run = make_run(planner, events=events)
-    machine = Machine(planner, run, ObedientPort(robot), lambda event, **data: None)
-
-    def run_on(until=lambda: False):
-        said = machine.make_plan(POSES)
-        machine.start_run(POSES)
-        tick_until(machine, robot, until)
-        return said
-
-    def count(kind):
-        return sum(event == kind for event, _ in events)
-
-    assert 'were done' not in run_on(lambda: count('placed') == 2)
-    machine.stop('stop requested')
-    machine.rearmed()
-    robot.q = HOME.copy()
-    assert '2 of 3 cycles were done before the stop' in run_on()
-    assert count('placed') == 3
-    assert [d for e, d in events if e == 'cycle_done'][-1] == {'number': 3, 'of': 3}
-    assert machine.plan is None, 'the pallet is full: the next plan begins with the first cell'
-    assert 'were done' not in run_on()
-    assert count('placed') == 6
+    assert 'were done' not in task.begin()
+    task.tick(lambda: task.count('placed') == 2)
+    task.stop()
+    task.robot.q = HOME.copy()
+    assert '2 of 3 cycles were done before the stop' in task.begin()
+    task.tick()
+    assert task.count('placed') == 3
+    assert [d for e, d in task.events if e == 'cycle_done'][-1] == {'number': 3, 'of': 3}
+    assert task.machine.plan is None, 'it is full: the next plan begins with the first cell'
+    assert 'were done' not in task.begin()
+    task.tick()
+    assert task.count('placed') == 6
 
 
 def test_a_position_that_was_filled_counts_although_another_part_is_held_at_the_stop():
@@ -317,25 +271,21 @@ def test_a_part_that_was_placed_before_a_stop_stays_where_it_is(stage, then):
 
 def test_an_arm_that_somebody_moved_before_its_first_motion_does_nothing_there(cycle_planner):
     stages = (Stage('cool', 'wait', seconds=0.5), *cycle_planner.cycle)
-    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
-    robot = Robot()
-    job = Job('run', make_run(planner).cycle(planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda robot: robot.t > 0.2)
-    robot.q = HOME + 0.1
-    robot.do(job)
-    assert "stage 'cool': another client moved the arm by 0.100 rad" in job.error
-    assert not any(isinstance(command, RunMotion) for command in robot.commands)
-    assert robot.outputs == Robot().outputs, 'nor does the gripper'
+    task = Task(planner_of(cycle_planner, stages))
+    task.do(lambda: task.robot.t > 0.2)
+    task.robot.q = HOME + 0.1
+    said = "stage 'cool': another client moved the arm by 0.100 rad"
+    assert said in task.do().error
+    assert not task.commands(RunMotion)
+    assert task.robot.outputs == Robot().outputs, 'nor does the gripper'
 
 
 def test_a_part_that_nothing_can_see_is_placed_unverified(cycle_planner):
     """With no feedback and no stage that looks for it."""
     stages = tuple(s for s in cycle_planner.cycle if not s.do.startswith('expect'))
-    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
-    robot, events = Robot(), []
-    run = make_run(planner, GripperSettings(grip_feedback='none'), events)
-    robot.do(Job('run', run.cycle(planner.plan(POSES, HOME))))
-    names = [event for event, _ in events]
+    task = Task(planner_of(cycle_planner, stages), WITHOUT_FEEDBACK)
+    task.do()
+    names = [event for event, _ in task.events]
     assert names.count('placed') == names.count('grasp_unverified') == 1
     assert names.index('grasp_unverified') < names.index('placed')
 
@@ -346,10 +296,7 @@ def test_a_plan_says_which_missed_grasp_it_cannot_retry(cycle_planner):
     names = ('start', 'grip', 'verify grip', 'target', 'release', 'home')
     stages = [s for s in cycle_planner.cycle if s.name in names]
     stages = [replace(s, do='ptp') if s.is_move else s for s in stages]
-    planner = CyclePlanner(cycle_planner.planner, above, stages, ORIGIN)
-    run = make_run(planner)
-    machine = Machine(planner, run, ObedientPort(Robot()), lambda event, **data: None)
-    said = machine.make_plan(far)
+    said = Task(planner_of(cycle_planner, stages, settings=above)).machine.make_plan(far)
     assert 'verify grip: a missed grasp is not retried: ' in said
 
 

@@ -1,20 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot that does at once what the task commands, unless told to misbehave."""
 
+import functools
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from cycle_poses import CONFIG, MODEL, ORIGIN, SCENE
+from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE
 
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.cycle.pattern import PatternSettings
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import Compute, Observation, RunMotion, SetOutput, SetToolVoltage
+from ur5_pick_place.task.job import (
+    Carry,
+    Compute,
+    Job,
+    Observation,
+    RunMotion,
+    SetOutput,
+    SetToolVoltage,
+)
+from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.payload import RobotPayload
 from ur5_pick_place.task.plan import CyclePlanner
@@ -119,12 +130,73 @@ def opened(gripper):
     yield from gripper.await_fingers()
 
 
-def make_run(cycle_planner, settings=GripperSettings(), events=None):
-    record = [] if events is None else events
-    return CycleRun(
-        cycle_planner,
-        Gripper(settings, 24),
-        TaskSettings(),
-        (0.5, (0.0, 0.0, 0.05)),
-        lambda event, **data: record.append((event, data)),
-    )
+def planner_of(cycle_planner, stages=None, arm=None, settings=TaskSettings(), **pattern):
+    """Return a planner of other stages, of another arm, with other settings or a pattern."""
+    arm, stages = arm or cycle_planner.planner, stages or cycle_planner.cycle
+    return CyclePlanner(arm, settings, stages, ORIGIN, PatternSettings(**pattern))
+
+
+@functools.lru_cache(1)
+def plan_of(planner):
+    return planner.plan(POSES, HOME)
+
+
+class Task:
+    """A task whose robot obeys, but for its `fields`; `events` are names and fields."""
+
+    def __init__(self, planner, settings=GripperSettings(), robot=Robot, **fields):
+        self.planner, self.robot, self.events, self.job = planner, robot(**fields), [], None
+        self.port = ObedientPort(self.robot)
+        payload = (0.5, (0.0, 0.0, 0.05))
+        gripper = Gripper(settings, 24)
+        self.run = CycleRun(planner, gripper, TaskSettings(), payload, self.emit)
+        self.machine = Machine(planner, self.run, self.port, self.emit)
+
+    def emit(self, event, **data):
+        self.events.append((event, data))
+
+    def count(self, event):
+        return sum(name == event for name, _ in self.events)
+
+    def commands(self, kind):
+        return [command for command in self.robot.commands if isinstance(command, kind)]
+
+    @property
+    def carried(self):
+        """What was sent to the planner last: whether a part is carried; None if nothing was."""
+        sent = [command.load is not None for command in self.commands(Carry)]
+        return sent[-1] if sent else None
+
+    def do(self, until=lambda: False):
+        """Do the cycle, or go on with it, without the machine; return the job."""
+        self.job = self.job or Job('run', self.run.cycle(plan_of(self.planner)))
+        self.robot.do(self.job, lambda _robot: until())
+        return self.job
+
+    def begin(self, poses=POSES):
+        """Plan and begin a run of the machine; return what the plan says."""
+        said = self.machine.make_plan(poses)
+        self.machine.start_run(poses)
+        return said
+
+    def tick(self, until=lambda: False):
+        """Tick the machine until something is so, or until no job runs."""
+        for _ in range(2000):
+            if until() or not self.machine.job_name:
+                return
+            self.machine.tick()
+            self.robot.t += TICK
+        raise AssertionError(self.machine.state)
+
+    def idle(self, seconds=1.0):
+        """Let time pass, and the job end."""
+        end = self.robot.t + seconds
+        while self.robot.t < end or self.machine.job_name:
+            self.machine.tick()
+            self.robot.t += TICK
+
+    def stop(self):
+        """Stop the machine and rearm it; the commands so far are forgotten."""
+        self.machine.stop('stop requested')
+        self.machine.rearmed()
+        self.robot.commands.clear()

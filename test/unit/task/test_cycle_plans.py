@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cycle_poses import MODEL, ORIGIN, POSES, SCENE, taught
-from obedient_robot import Robot, make_run
+from obedient_robot import Task, plan_of, planner_of
 from obedient_robot import cycle_planner as cycle_planner
 from optimum_on_grid import grid_optimum
 
@@ -24,17 +24,11 @@ from ur5_pick_place.planning.scene.scene import Box, Part, Tool
 from ur5_pick_place.task.cycle.file import Stage
 from ur5_pick_place.task.cycle.pattern import PatternSettings, others, poses_by_cycle
 from ur5_pick_place.task.cycle.steps import Transfer
-from ur5_pick_place.task.job import Carry, Job
+from ur5_pick_place.task.job import Carry
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.places.poses import numbers_from_matrix
 from ur5_pick_place.task.places.retract import retract_from_place
 from ur5_pick_place.task.plan import CyclePlanner
-
-
-def planner_of(cycle_planner, stages=None, pattern=PatternSettings(), arm=None):
-    """Return a planner of other stages, with a pattern, or of another arm."""
-    arm, stages = arm or cycle_planner.planner, stages or cycle_planner.cycle
-    return CyclePlanner(arm, TaskSettings(), stages, ORIGIN, pattern)
 
 
 def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_planner):
@@ -113,13 +107,13 @@ def farthest_off_line(p):
     return np.linalg.norm(np.cross(p - p[0], along), axis=1).max()
 
 
-def pallet(**fields):
-    return PatternSettings(target_grid=(2, 3, 2), target_pitch=(0.08, 0.09, 0.046), **fields)
+PALLET = {'target_grid': (2, 3, 2), 'target_pitch': (0.08, 0.09, 0.046)}
+PAIR = {'target_grid': (2, 1, 1), 'target_pitch': (0.09, 0.0, 0.0)}
 
 
 @pytest.mark.drill
 def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
-    planner = planner_of(cycle_planner, pattern=pallet())
+    planner = planner_of(cycle_planner, **PALLET)
     plan = planner.plan(POSES, HOME)
     assert len(plan.cycles) == 12
     laid = []
@@ -139,8 +133,8 @@ def test_a_box_of_the_scene_may_have_the_name_of_a_part_that_was_placed(cycle_pl
     T[:3, 3] = -0.5, 0.0, 0.1
     planner = copy(cycle_planner.planner)
     planner.set_scene(replace(SCENE, boxes=[*SCENE.boxes, Box('part 1', T, np.full(3, 0.1))]))
-    pattern = PatternSettings(target_grid=(3, 1, 1), target_pitch=(0.09, 0.0, 0.0))
-    cycle = planner_of(cycle_planner, pattern=pattern, arm=planner)
+    row = {'target_grid': (3, 1, 1), 'target_pitch': (0.09, 0.0, 0.0)}
+    cycle = planner_of(cycle_planner, arm=planner, **row)
     placed = cycle.plan(POSES, HOME).cycles[-1][0].placed_parts
     assert [box.name for box in placed] == ['part 2', 'part 3']
 
@@ -152,8 +146,8 @@ def test_a_pattern_at_start_is_emptied_from_above(cycle_planner):
 
 
 def test_an_open_gripper_that_would_hit_the_part_beside_is_refused(cycle_planner):
-    narrow = PatternSettings(start_grid=(1, 2, 1), start_pitch=(0.0, 0.07, 0.0))
-    planner = planner_of(cycle_planner, pattern=narrow)
+    narrow = {'start_grid': (1, 2, 1), 'start_pitch': (0.0, 0.07, 0.0)}
+    planner = planner_of(cycle_planner, **narrow)
     where = 'of 2, start: fingers is .* part 1'
     with pytest.raises(PlanningError, match=where):
         planner.plan(POSES, HOME)
@@ -202,8 +196,7 @@ def test_a_part_may_be_gripped_again_where_it_was_put_with_the_hand_elsewhere(
         'spot': taught(0.42, 0.03, 0.3),
         'again': taught(0.42 + shift, 0.03, 0.3 + turn),
     }
-    pallet = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
-    planner = planner_of(cycle_planner, regrasping('spot', 'again'), pattern=pallet)
+    planner = planner_of(cycle_planner, regrasping('spot', 'again'), **PAIR)
     first, second = planner.plan(poses, HOME).cycles
     waiting = {tuple(box.T_base_link_box[:2, 3]) for s in first for box in s.placed_parts}
     assert waiting == {(0.45, -0.2)}, 'the next part at start, and nothing where this one is put'
@@ -219,9 +212,10 @@ def test_a_part_that_is_gripped_again_with_the_hand_turned_is_carried_as_it_lies
     part = Part(SCENE.part.T_tcp_part, (0.03, 0.045, 0.03))
     arm.set_scene(replace(SCENE, part=part))
     planner = planner_of(cycle_planner, regrasping('spot', 'again'), arm=arm)
-    robot = Robot()
-    robot.do(Job('run', make_run(planner).cycle(planner.plan(poses, HOME))))
-    loads = [c.load for c in robot.commands if isinstance(c, Carry) and c.load]
+    task = Task(planner)
+    task.begin(poses)
+    task.tick()
+    loads = [c.load for c in task.commands(Carry) if c.load]
     assert loads[0].T_tcp_part is None
     held = arm.carrying(loads[1]).scene.part.T_tcp_part
     T_there = poses['again'].T_base_tcp @ held
@@ -326,29 +320,24 @@ def test_no_contact_is_quicker_than_the_approach_speed_whatever_the_pace(cycle_p
 
 
 def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):
-    settings = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
-    planner = planner_of(cycle_planner, pattern=settings)
-    plan, run = planner.plan(POSES, HOME), make_run(planner)
-    assert [len(stages[0].placed_parts) for stages in plan.cycles] == [0, 1]
-    Robot().do(Job('run', run.cycle(plan)))
-    (part,) = run.placed_parts
+    task = Task(planner_of(cycle_planner, **PAIR))
+    assert [len(s[0].placed_parts) for s in plan_of(task.planner).cycles] == [0, 1]
+    task.do()
+    (part,) = task.run.placed_parts
     assert part.T_base_link_box[:3, 3] == pytest.approx([0.35, 0.25, 0.0225])
 
 
 def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_planner):
-    three = PatternSettings(cycles=3)
-    planner = planner_of(cycle_planner, pattern=three)
-    plan, events = planner.plan(POSES, HOME), []
-    assert plan.cycles[1] is plan.cycles[2]
-    job = Job('run', make_run(planner, events=events).cycle(plan))
-    Robot().do(job)
-    assert job.error == ''
-    done = [(d['number'], d['of']) for e, d in events if e == 'cycle_done']
+    task = Task(planner_of(cycle_planner, cycles=3))
+    cycles = plan_of(task.planner).cycles
+    assert cycles[1] is cycles[2]
+    assert task.do().error == ''
+    done = [(d['number'], d['of']) for e, d in task.events if e == 'cycle_done']
     assert done == [(1, 3), (2, 3), (3, 3)]
 
 
 def test_with_a_pattern_and_nothing_but_home_taught_the_arm_goes_home(cycle_planner):
-    planner = planner_of(cycle_planner, pattern=pallet())
+    planner = planner_of(cycle_planner, **PALLET)
     away = HOME + [0.4, 0.1, 0.0, 0.0, 0.0, 0.0]
     (motion,) = planner.motions_home({'home': POSES['home']}, away, is_carrying=False)
     np.testing.assert_allclose(motion.trajectory.q[-1], HOME, atol=1e-9)
@@ -357,8 +346,8 @@ def test_with_a_pattern_and_nothing_but_home_taught_the_arm_goes_home(cycle_plan
 
 
 def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
-    settings = PatternSettings(target_grid=(1, 9, 1), target_pitch=(0.0, 0.1, 0.0))
-    planner = planner_of(cycle_planner, pattern=settings)
+    row = {'target_grid': (1, 9, 1), 'target_pitch': (0.0, 0.1, 0.0)}
+    planner = planner_of(cycle_planner, **row)
     with pytest.raises(PlanningError, match='target cannot be reached|cycle . of 9'):
         planner.plan(POSES, HOME)
 
@@ -391,8 +380,7 @@ def test_a_pattern_that_cannot_be_is_refused(fields, message):
 
 
 def test_where_moves_are_too_short_to_blend_the_arm_stops_and_the_plan_says_so(cycle_planner):
-    near = TaskSettings(approach_height=0.01)
-    planner = CyclePlanner(cycle_planner.planner, near, cycle_planner.cycle, ORIGIN)
+    planner = planner_of(cycle_planner, settings=TaskSettings(approach_height=0.01))
     plan = planner.plan(POSES, HOME)
     stages = {planned.name: planned for planned in plan.cycles[0]}
     assert 'transfer' in stages and 'stops between moves: move 1 is 0.01' in stages['lift'].remark

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from cycle_poses import MODEL, ORIGIN, POSES
-from obedient_robot import TICK, ObedientPort, Robot, make_run, opened
+from cycle_poses import MODEL
+from obedient_robot import TICK, ObedientPort, Robot, Task, opened, planner_of
 from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
@@ -18,7 +18,6 @@ from ur5_pick_place.task.cycle.file import Stage
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import (
-    Carry,
     Compute,
     Job,
     Observation,
@@ -26,27 +25,26 @@ from ur5_pick_place.task.job import (
     SetPayload,
     perform,
 )
-from ur5_pick_place.task.machine import Machine
-from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.plan import CyclePlanner
+
+
+@pytest.fixture
+def task(cycle_planner):
+    return Task(cycle_planner)
 
 
 @pytest.mark.parametrize(
     ('fault', 'reason'),
     [
-        ({'is_part_there': False}, 'closed on nothing'),
         ({'is_output_stuck': True}, 'output 16 was set on but io_states has not shown it'),
         ({'voltage': 0}, 'tool voltage is 0 V, not 24 V: call ~/init_gripper'),
         ({'is_driver_refusing': True}, 'refused by the driver'),
     ],
 )
 def test_each_gripper_fault_ends_the_cycle_with_its_own_reason(cycle_planner, fault, reason):
-    plan, robot = cycle_planner.plan(POSES, HOME), Robot(**fault)
-    job = Job('run', make_run(cycle_planner).cycle(plan))
-    robot.do(job)
-    assert reason in job.error
-    after = len(robot.commands)
-    assert job.tick(robot.seen()) is None and len(robot.commands) == after
+    task = Task(cycle_planner, **fault)
+    assert reason in task.do().error
+    after = len(task.robot.commands)
+    assert task.job.tick(task.robot.seen()) is None and len(task.robot.commands) == after
 
 
 LIFTS = [
@@ -56,62 +54,56 @@ LIFTS = [
 ]
 
 
-def job_of(cycle_planner, stages, events=None):
-    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
-    run = make_run(planner, events=events)
-    return run, Job('run', run.cycle(planner.plan(POSES, HOME)))
+def under_way(task, motions=2):
+    """Do the cycle until so many motions were commanded; return the job."""
+    return task.do(lambda: len(task.commands(RunMotion)) == motions)
 
 
 def test_a_part_that_no_stage_expects_is_watched_and_replanned_with_all_the_same(cycle_planner):
-    robot, (run, job) = Robot(), job_of(cycle_planner, LIFTS)
-    robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
-    assert run.is_carrying
-    robot.is_part_there = False
-    robot.follow(job, [robot.q] * 5)
-    assert "the part was lost at stage 'lift'" in job.error
+    task = Task(planner_of(cycle_planner, LIFTS))
+    under_way(task)
+    assert task.run.is_carrying
+    task.robot.is_part_there = False
+    task.robot.follow(task.job, [task.robot.q] * 5)
+    assert "the part was lost at stage 'lift'" in task.job.error
 
 
 def test_a_gripper_with_a_part_is_not_opened_in_the_air(cycle_planner):
-    robot, (_, job) = Robot(), job_of(cycle_planner, [*LIFTS, Stage('drop', 'open')])
-    robot.do(job)
-    assert "the part in the gripper would fall at stage 'drop': hold it and" in job.error
-    assert robot.outputs[16], 'it is held'
+    task = Task(planner_of(cycle_planner, [*LIFTS, Stage('drop', 'open')]))
+    assert "the part in the gripper would fall at stage 'drop': hold it and" in task.do().error
+    assert task.robot.outputs[16], 'it is held'
 
 
-def test_a_part_is_not_released_where_another_client_moved_the_arm(cycle_planner):
-    events: list = []
-    stages = list(cycle_planner.cycle)
-    robot, (run, job) = Robot(), job_of(cycle_planner, stages, events)
-    robot.do(job, until=lambda _: run.stage in ('lift', 'transfer'))
+def test_a_part_is_not_released_where_another_client_moved_the_arm(task):
+    robot, run = task.robot, task.run
+    task.do(lambda: run.stage in ('lift', 'transfer'))
     run.pause()
-    robot.do(job, until=lambda _: any(event == 'paused' for event, _ in events))
-    assert robot.outputs[16] and not job.is_done
+    task.do(lambda: task.count('paused'))
+    assert robot.outputs[16] and not task.job.is_done
     robot.q = robot.q + [0.015, 0, 0, 0, 0, 0]
     run.resume()
-    robot.do(job)
-    assert "stage 'target': another client moved the arm by 0.015 rad" in job.error
+    said = "stage 'target': another client moved the arm by 0.015 rad"
+    assert said in task.do().error
     assert robot.outputs[16], 'the part is held'
-    assert not any(event == 'placed' for event, _ in events)
+    assert not task.count('placed')
 
 
 def test_an_empty_gripper_is_opened_in_the_air(cycle_planner):
-    robot = Robot(is_part_there=False)
-    _, job = job_of(cycle_planner, [*LIFTS, Stage('open', 'open')])
-    robot.do(job)
-    assert job.error == '' and not robot.outputs[16]
+    stages = [*LIFTS, Stage('open', 'open')]
+    task = Task(planner_of(cycle_planner, stages), is_part_there=False)
+    assert task.do().error == '' and not task.robot.outputs[16]
 
 
 def test_each_part_that_is_released_at_a_place_is_told_once_also_before_a_stop(cycle_planner):
-    stages, events = list(cycle_planner.cycle), []
+    stages = list(cycle_planner.cycle)
     verify = next(i for i, stage in enumerate(stages) if stage.do == 'expect_part')
     stages.insert(verify, stages[verify])
-    home, (_, job) = len(stages) - 1, job_of(cycle_planner, stages, events)
-    robot = Robot()
-    robot.do(job, until=lambda r: events[-1:] and events[-1][1].get('stage') == 'retreat')
-    job.tick(replace(robot.seen(), stop_reason='protective stop'))
-    told = [(e, d.get('place')) for e, d in events if e in ('grasp_verified', 'placed')]
+    task = Task(planner_of(cycle_planner, stages))
+    task.do(lambda: task.events[-1:] and task.events[-1][1].get('stage') == 'retreat')
+    task.job.tick(replace(task.robot.seen(), stop_reason='protective stop'))
+    told = [(e, d.get('place')) for e, d in task.events if e in ('grasp_verified', 'placed')]
     assert told == [('grasp_verified', None)] * 2 + [('placed', 'target')]
-    assert stages[home].name == 'home' and 'cycle_done' not in dict(events)
+    assert not task.count('cycle_done')
 
 
 @pytest.mark.parametrize(
@@ -122,10 +114,8 @@ def test_each_part_that_is_released_at_a_place_is_told_once_also_before_a_stop(c
     ],
 )
 def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner, feedback, change, why):
-    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
-    settings = GripperSettings(grip_feedback=feedback)
-    job = Job('run', make_run(cycle_planner, settings).cycle(plan))
-    robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
+    task = Task(cycle_planner, GripperSettings(grip_feedback=feedback))
+    robot, job = task.robot, under_way(task)
     way = robot.commands[-1].trajectory
     robot.follow(job, way.sample(np.arange(0.0, 0.5 * way.duration, TICK))[0])
     vars(robot).update(change)
@@ -137,38 +127,19 @@ def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner, feedb
     ('is_part_there', 'told'),
     [(False, "; the part was lost at stage 'verify grip': the part-present input"), (True, '')],
 )
-def test_a_stop_tells_that_the_part_had_just_left_the_hand(cycle_planner, is_part_there, told):
-    robot, events = Robot(), []
-    run = make_run(cycle_planner)
-    port = ObedientPort(robot)
-    machine = Machine(cycle_planner, run, port, lambda event, **data: events.append(data))
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    while not run.is_carrying:
-        machine.tick()
-        robot.t += TICK
-    robot.is_part_there, port.stop_reason = is_part_there, 'protective stop'
-    machine.tick()
-    assert machine.stop_reason == events[-1]['reason']
-    assert machine.stop_reason.startswith(f'protective stop{told}')
-    assert run.is_carrying == is_part_there
+def test_a_stop_tells_that_the_part_had_just_left_the_hand(task, is_part_there, told):
+    task.begin()
+    task.tick(lambda: task.run.is_carrying)
+    task.robot.is_part_there, task.port.stop_reason = is_part_there, 'protective stop'
+    task.machine.tick()
+    reason = task.machine.stop_reason
+    assert reason == task.events[-1][1]['reason']
+    assert reason.startswith(f'protective stop{told}')
+    assert task.run.is_carrying == is_part_there
 
 
-def test_a_part_in_a_closed_hand_is_found_at_the_start_and_told(cycle_planner):
-    robot = Robot(outputs={16: True, 17: False})
-    machine = Machine(
-        cycle_planner, make_run(cycle_planner), ObedientPort(robot), lambda event, **data: None
-    )
-    machine.tick()
-    machine.tick()
-    (carry,) = robot.commands
-    assert carry.load.mass == TaskSettings().part_mass
-
-
-def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle_planner):
-    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
-    job = Job('run', make_run(cycle_planner).cycle(plan))
-    robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
+def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(task):
+    robot, job = task.robot, under_way(task)
     robot.follow(job, [robot.q] * 3)
     for robot.is_part_there in (False, True):
         robot.follow(job, [robot.q] * 2)
@@ -218,133 +189,106 @@ def test_an_input_that_is_off_with_a_part_is_understood():
     assert job.is_done and job.error == ''
 
 
+def missed(task):
+    """Do the cycle until a grasp is missed, and have a part there from then on."""
+    task.do(lambda: task.count('grasp_missed'))
+    task.robot.is_part_there = True
+
+
 def test_a_missed_grasp_is_tried_again_from_above(cycle_planner):
-    robot, events = Robot(is_part_there=False), []
-    job = Job('run', make_run(cycle_planner, events=events).cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: any(e == 'grasp_missed' for e, _ in events))
-    robot.is_part_there = True
-    before = len(robot.commands) - 1
-    robot.do(job)
-    assert job.error == ''
-    opened, _, up, down, closed = robot.commands[before : before + 5]
+    task = Task(cycle_planner, is_part_there=False)
+    missed(task)
+    before = len(task.robot.commands) - 1
+    assert task.do().error == ''
+    opened, _, up, down, closed = task.robot.commands[before : before + 5]
     assert (opened.state, closed.state) == (False, True)
     heights = [forward(MODEL, m.trajectory.q[-1])[2, 3] for m in (up, down)]
     assert heights == pytest.approx([0.0225 + 0.145 + 0.1, 0.0225 + 0.145], abs=1e-6)
 
 
 def test_a_pause_holds_the_retry_of_a_missed_grasp(cycle_planner):
-    robot, events = Robot(is_part_there=False), []
-    run = make_run(cycle_planner, events=events)
-    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: run.stage == 'verify grip')
+    task = Task(cycle_planner, is_part_there=False)
+    robot, run = task.robot, task.run
+    task.do(lambda: run.stage == 'verify grip')
     run.pause()
-    robot.do(job, until=lambda r: any(e == 'paused' for e, _ in events))
-    robot.follow(job, [robot.q] * 50)  # no command
+    task.do(lambda: task.count('paused'))
+    robot.follow(task.job, [robot.q] * 50)  # no command
     assert robot.outputs[16], 'the gripper has opened in the pause'
     run.resume()
     robot.is_part_there = True
-    robot.do(job)
-    assert job.error == '' and run.progress.done == 0
+    assert task.do().error == '' and run.progress.done == 0
 
 
 def test_a_part_gripped_at_the_second_try_is_carried_with_its_payload(cycle_planner):
     """The stage that sets the payload comes before the check, and is not repeated."""
-    robot, events = Robot(is_part_there=False), []
     stages = list(cycle_planner.cycle)
     i = [s.do for s in stages].index('expect_part')
     stages[i : i + 2] = stages[i + 1], stages[i]
-    run, job = job_of(cycle_planner, stages, events)
-    robot.do(job, until=lambda r: any(e == 'grasp_missed' for e, _ in events))
-    robot.is_part_there = True
-    robot.do(job, until=lambda r: run.stage == 'lift')
-    masses = [c.mass for c in robot.commands if isinstance(c, SetPayload)]
+    task = Task(planner_of(cycle_planner, stages), is_part_there=False)
+    missed(task)
+    task.do(lambda: task.run.stage == 'lift')
+    masses = [c.mass for c in task.commands(SetPayload)]
     assert masses == pytest.approx([0.58, 0.5, 0.58])
-    robot.do(job)
-    assert job.error == ''
+    assert task.do().error == ''
 
 
 def test_a_grasp_is_not_tried_more_often_than_told(cycle_planner):
-    robot, events = Robot(is_part_there=False), []
-    job = Job('run', make_run(cycle_planner, events=events).cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job)
-    assert 'closed on nothing' in job.error
-    assert [d['tries_left'] for e, d in events if e == 'grasp_missed'] == [1, 0]
+    task = Task(cycle_planner, is_part_there=False)
+    assert 'closed on nothing' in task.do().error
+    assert [d['tries_left'] for e, d in task.events if e == 'grasp_missed'] == [1, 0]
 
 
 @pytest.mark.parametrize('is_part_there', [True, False])
 def test_what_the_gripper_closes_on_is_carried_from_then_on(cycle_planner, is_part_there):
-    robot, run = Robot(is_part_there=is_part_there), make_run(cycle_planner)
-    robot.do(Job('close_gripper', run.close()))
-    told = [command.load is not None for command in robot.commands if isinstance(command, Carry)]
-    assert told == [True] * is_part_there and run.is_carrying == is_part_there
-
-
-def idle(cycle_planner, robot, settings=GripperSettings()):
-    """Return port, run and machine of a robot that was observed for a while without a job."""
-    run, port = make_run(cycle_planner, settings), ObedientPort(robot)
-    machine = Machine(cycle_planner, run, port, lambda event, **data: None)
-    tick(machine, robot)
-    return port, run, machine
-
-
-def tick(machine, robot, seconds=1.0):
-    end = robot.t + seconds
-    while robot.t < end or machine.job_name:
-        machine.tick()
-        robot.t += TICK
-
-
-def carried(robot):
-    """What was sent to the planner last: whether a part is carried; None if nothing was."""
-    sent = [command.load is not None for command in robot.commands if isinstance(command, Carry)]
-    return sent[-1] if sent else None
+    task = Task(cycle_planner, is_part_there=is_part_there)
+    task.robot.do(Job('close_gripper', task.run.close()))
+    assert task.carried is (True if is_part_there else None)
+    assert task.run.is_carrying == is_part_there
 
 
 def test_a_part_that_is_shown_after_close_gripper_has_ended_is_carried(cycle_planner):
     """As a cup that seals after vacuum_time, but within part_timeout."""
-    robot = Robot(is_part_there=False)
-    _, run, machine = idle(cycle_planner, robot)
-    machine.start('close_gripper', run.close())
-    tick(machine, robot)
-    assert machine.job_name == '' and carried(robot) is False
-    robot.is_part_there = True
-    tick(machine, robot, 0.5)
-    assert carried(robot) is True and run.is_carrying
-    robot.is_part_there = False  # taken out by hand
-    tick(machine, robot, 0.5)
-    assert carried(robot) is False and not run.is_carrying
+    task = Task(cycle_planner, is_part_there=False)
+    task.idle()
+    task.machine.start('close_gripper', task.run.close())
+    task.idle()
+    assert task.machine.job_name == '' and task.carried is False
+    task.robot.is_part_there = True
+    task.idle(0.5)
+    assert task.carried is True and task.run.is_carrying
+    task.robot.is_part_there = False  # taken out by hand
+    task.idle(0.5)
+    assert task.carried is False and not task.run.is_carrying
 
 
-def test_a_job_that_begins_at_once_sends_the_part_in_the_hand_too(cycle_planner):
-    robot = Robot()
-    _, run, machine = idle(cycle_planner, robot)
-    robot.outputs[16] = True  # by another client
-    machine.start('confirm_payload', run.confirm_payload())
-    assert carried(robot) is True
+def test_a_job_that_begins_at_once_sends_the_part_in_the_hand_too(task):
+    task.idle()
+    task.robot.outputs[16] = True  # by another client
+    task.machine.start('confirm_payload', task.run.confirm_payload())
+    assert task.carried is True
 
 
 @pytest.mark.parametrize('stage', ['verify grip', 'transfer'])
 def test_a_part_that_was_missed_or_lost_is_carried_no_more(cycle_planner, stage):
-    robot = Robot(is_part_there=stage == 'transfer')
-    _, run, machine = idle(cycle_planner, robot)
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    while machine.job_name and run.stage not in ('lift', 'transfer'):
-        machine.tick()
-        robot.t += TICK
+    task = Task(cycle_planner, is_part_there=stage == 'transfer')
+    task.idle()
+    task.begin()
+    task.tick(lambda: task.run.stage in ('lift', 'transfer'))
     if stage == 'transfer':
-        assert carried(robot) is True
-        robot.is_part_there = False
-        machine.stop('the part was lost')
-        tick(machine, robot)
-    assert machine.stop_reason and carried(robot) is False
+        assert task.carried is True
+        task.robot.is_part_there = False
+        task.machine.stop('the part was lost')
+        task.idle()
+    assert task.machine.stop_reason and task.carried is False
 
 
 @pytest.mark.parametrize('doubt', ['no pins', 'tool power off', 'planner stopped', 'flickers'])
 def test_a_part_is_not_forgotten_where_its_input_is_in_doubt(cycle_planner, doubt):
-    robot = Robot(outputs={16: True, 17: False})
-    port, _, machine = idle(cycle_planner, robot)
-    assert carried(robot) is True
+    task = Task(cycle_planner, outputs={16: True, 17: False})
+    robot = task.robot
+    task.idle()
+    (carry,) = robot.commands
+    assert carry.load.mass == 0.08
     robot.is_part_there = False
     if doubt == 'no pins':
         seen = robot.seen
@@ -352,24 +296,22 @@ def test_a_part_is_not_forgotten_where_its_input_is_in_doubt(cycle_planner, doub
     elif doubt == 'tool power off':
         robot.voltage = 0
     elif doubt == 'planner stopped':
-        port.stop_reason = 'io_states silent'
+        task.port.stop_reason = 'io_states silent'
     for i in range(100):
         if doubt == 'flickers':
             robot.is_part_there = i % 8 < 4
-        tick(machine, robot, TICK)
-    assert carried(robot) is True
+        task.idle(TICK)
+    assert task.carried is True
     if doubt == 'tool power off':
         robot.voltage = 24
-        tick(machine, robot)
-        assert carried(robot) is False
+        task.idle()
+        assert task.carried is False
 
 
 def test_pins_that_are_not_to_be_believed_do_not_stop_a_cycle(cycle_planner):
     settings = GripperSettings(confirm_pins=False, grip_feedback='none')
-    robot = Robot(outputs={16: True, 17: True}, is_output_stuck=True)  # mock hardware's
-    job = Job('run', make_run(cycle_planner, settings).cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job)
-    assert job.error == ''
+    mock = {'outputs': {16: True, 17: True}, 'is_output_stuck': True}  # hardware's
+    assert Task(cycle_planner, settings, **mock).do().error == ''
 
 
 def test_one_output_cannot_open_and_close():
@@ -378,20 +320,15 @@ def test_one_output_cannot_open_and_close():
 
 
 def test_a_cycle_does_not_start_with_a_part_in_the_hand(cycle_planner):
-    plan, robot = cycle_planner.plan(POSES, HOME), Robot(outputs={16: True, 17: False})
-    job = Job('run', make_run(cycle_planner).cycle(plan))
-    robot.do(job)
-    assert 'still holds a part' in job.error
-    assert robot.commands == []
+    task = Task(cycle_planner, outputs={16: True, 17: False})
+    assert 'still holds a part' in task.do().error
+    assert task.robot.commands == []
 
 
 def test_without_a_part_input_the_event_says_unverified(cycle_planner):
-    events = []
-    run = make_run(cycle_planner, GripperSettings(grip_feedback='none'), events)
-    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    Robot(is_part_there=False).do(job)
-    assert job.error == ''
-    assert ('grasp_unverified', {}) in events
+    task = Task(cycle_planner, GripperSettings(grip_feedback='none'), is_part_there=False)
+    assert task.do().error == ''
+    assert task.count('grasp_unverified') == 1
 
 
 def test_two_outputs_are_never_on_together():
@@ -412,24 +349,22 @@ def test_the_tool_supply_is_set_and_seen():
     assert (job.error, robot.voltage) == ('', 24)
 
 
+class Sticky(Robot):
+    sticks = False
+
+    def seen(self):
+        seen = super().seen()
+        return replace(seen, inputs={**seen.inputs, 16: self.sticks or seen.inputs[16]})
+
+
 def test_a_part_that_sticks_to_the_gripper_is_not_placed_and_stays_carried(cycle_planner):
-    class Sticky(Robot):
-        def seen(self):
-            seen = super().seen()
-            return replace(seen, inputs={**seen.inputs, 16: self.sticks or seen.inputs[16]})
-
-        sticks = False
-
     stages = [s for s in cycle_planner.cycle if s.name != 'verify release']
-    events: list = []
-    robot, (run, job) = Sticky(), job_of(cycle_planner, stages, events)
-    robot.do(job, until=lambda _: run.is_carrying)
-    robot.sticks = True
-    robot.do(job)
-    assert 'shows a part after 2.0 s although the gripper is open' in job.error
-    assert run.is_carrying and not any(event == 'placed' for event, _ in events)
-    *_, told = (command for command in robot.commands if isinstance(command, Carry))
-    assert told.load is not None, 'the planner knows that it hangs there'
+    task = Task(planner_of(cycle_planner, stages), robot=Sticky)
+    task.do(lambda: task.run.is_carrying)
+    task.robot.sticks = True
+    assert 'shows a part after 2.0 s although the gripper is open' in task.do().error
+    assert task.run.is_carrying and not task.count('placed')
+    assert task.carried, 'the planner knows that it hangs there'
 
 
 class Stubborn(Gripper):
@@ -446,22 +381,17 @@ class Stubborn(Gripper):
 
 
 @pytest.mark.parametrize('reason', ['protective stop', 'another client moved the arm by 0.020'])
-def test_no_steps_of_a_gripper_can_catch_what_ends_their_job(cycle_planner, reason):
-    robot, told, run = Robot(), [], make_run(cycle_planner)
-    run.gripper, port = Stubborn(GripperSettings(), 24), ObedientPort(robot)
-    machine = Machine(cycle_planner, run, port, lambda event, **data: told.append(event))
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    while run.stage != 'grip':
-        machine.tick()
-        robot.t += TICK
+def test_no_steps_of_a_gripper_can_catch_what_ends_their_job(task, reason):
+    task.run.gripper = Stubborn(GripperSettings(), 24)
+    task.begin()
+    task.tick(lambda: task.run.stage == 'grip')
     if 'moved' in reason:
-        robot.q = robot.q + 0.02
+        task.robot.q = task.robot.q + 0.02
     else:
-        port.stop_reason = reason
-    machine.tick()
-    assert machine.job_name == '' and told[-1] == 'stopped', 'at once, and not "done"'
-    assert reason in machine.stop_reason
+        task.port.stop_reason = reason
+    task.machine.tick()
+    assert task.machine.job_name == '' and task.events[-1][0] == 'stopped', 'and not "done"'
+    assert reason in task.machine.stop_reason
 
 
 class Polled(Gripper):
@@ -490,21 +420,16 @@ class SlowPort(ObedientPort):
             on_reply(DONE)
 
 
-def test_a_gripper_may_ask_its_device_during_a_motion_and_each_gets_its_own_answer(cycle_planner):
-    robot, run = Robot(), make_run(cycle_planner)
-    run.gripper, port = Polled(GripperSettings(), 24), SlowPort(robot)
+def test_a_gripper_may_ask_its_device_during_a_motion_and_each_gets_its_own_answer(task):
+    machine, run = task.machine, task.run
+    run.gripper, machine.port = Polled(GripperSettings(), 24), SlowPort(task.robot)
     Polled.answers.clear()
-    machine = Machine(cycle_planner, run, port, lambda event, **data: None)
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    for _ in range(100):
-        machine.tick()
-        robot.t += TICK
-    assert [type(c) for c in port.order[-2:]] == [RunMotion, Compute] and Polled.answers == [True]
+    task.begin()
+    task.tick(lambda: task.robot.t > 3.0)
+    order = machine.port.order
+    assert [type(c) for c in order[-2:]] == [RunMotion, Compute] and Polled.answers == [True]
     stage = run.stage
     assert machine.job_name and run.gripper.answers, 'the motion waits for its own answer'
-    port.answer()
-    machine.tick()
-    robot.t += TICK
-    machine.tick()
-    assert run.stage != stage
+    machine.port.answer()
+    task.tick(lambda: run.stage != stage)
+    assert machine.job_name

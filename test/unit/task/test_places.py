@@ -9,7 +9,7 @@ import pytest
 from cycle_poses import MODEL, POSES, SCENE, taught
 from impossible_tasks import CYCLE, FAST, TASKS, TCP, at, impossible_task, planner_among
 from motion_planners import ptp_to_pose
-from obedient_robot import make_run
+from obedient_robot import Task
 
 from ur5_pick_place.errors import ExecutionError, GateRefusal, PlanningCanceled, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, all_solutions
@@ -19,8 +19,6 @@ from ur5_pick_place.planning.joint_goals import check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.cycle.steps import annotate
-from ur5_pick_place.task.job import Observation
-from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.places.check import visits
 
 
@@ -146,24 +144,14 @@ class TestTeaching:
             planner_among().places.check_taught('home', home)
 
 
-class StillPort:
-    why_not_ready = ''
-
-    def observe(self):
-        return Observation(0.0, HOME.copy())
-
-    def cancel_motion(self):
-        pass
-
-
 def machine_with(on_planning):
     """Return a machine that hands itself to `on_planning` at each stage being planned."""
     def emit(event, **data):
         if event == 'planning':
             on_planning(machine, **data)
 
-    planner = planner_among()
-    machine = Machine(planner, make_run(planner), StillPort(), emit)
+    machine = Task(planner_among()).machine
+    machine.emit = emit
     return machine
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cycle_poses import MODEL, ORIGIN, POSES, SCENE
-from obedient_robot import TICK, ObedientPort, Robot, make_run
+from obedient_robot import TICK, Task, plan_of, planner_of
 from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.errors import ExecutionError, PlanningError
@@ -21,7 +21,6 @@ from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
 from ur5_pick_place.task.cycle.file import Stage
 from ur5_pick_place.task.job import Carry, Compute, Job, RunMotion, SetPayload
-from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pending_motion import LOST, PendingMotion
 from ur5_pick_place.task.plan import CyclePlanner
@@ -29,12 +28,14 @@ from ur5_pick_place.task.plan import CyclePlanner
 CANCELED = Outcome.failed('canceled by the client')
 
 
-def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
-    plan, robot, events = cycle_planner.plan(POSES, HOME), Robot(), []
-    job = Job('run', make_run(cycle_planner, events=events).cycle(plan))
-    robot.do(job)
-    assert job.error == ''
-    kinds = [(type(c).__name__, getattr(c, 'state', None)) for c in robot.commands]
+@pytest.fixture
+def task(cycle_planner):
+    return Task(cycle_planner)
+
+
+def test_a_cycle_moves_grips_carries_and_releases_in_order(task):
+    assert task.do().error == ''
+    kinds = [(type(c).__name__, getattr(c, 'state', None)) for c in task.robot.commands]
     move = ('RunMotion', None)
     assert kinds == [
         ('Carry', None),  # and no output: the gripper is open
@@ -48,10 +49,11 @@ def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
         ('SetPayload', None),
         move,
     ]
-    carried = [c.load for c in robot.commands if isinstance(c, Carry)]
+    carried = [c.load for c in task.commands(Carry)]
     assert [load and load.mass for load in carried] == [None, 0.08, None]
-    np.testing.assert_allclose(robot.q, HOME)
-    assert [d['stage'] for e, d in events if e == 'stage'] == [s.name for s in cycle_planner.cycle]
+    np.testing.assert_allclose(task.robot.q, HOME)
+    stages = [s.name for s in task.planner.cycle]
+    assert [d['stage'] for e, d in task.events if e == 'stage'] == stages
 
 
 def test_the_same_pose_taught_again_leaves_a_plan_as_it_is(cycle_planner):
@@ -64,9 +66,9 @@ def test_the_same_pose_taught_again_leaves_a_plan_as_it_is(cycle_planner):
 
 
 def test_a_run_is_refused_only_for_what_its_plan_meets(cycle_planner):
-    planner, robot = copy.copy(cycle_planner.planner), Robot()
-    own = CyclePlanner(planner, TaskSettings(), cycle_planner.cycle, ORIGIN)
-    machine = Machine(own, make_run(own), ObedientPort(robot), lambda event, **data: None)
+    planner = copy.copy(cycle_planner.planner)
+    own = planner_of(cycle_planner, arm=planner)
+    machine = Task(own).machine
 
     def show(**objects):
         world = World({name: crate_at(name, *p) for name, p in objects.items()})
@@ -98,7 +100,7 @@ def crate_at(name, x, y, z):
 
 def test_an_object_that_moved_while_a_plan_was_made_is_looked_at_before_the_run(cycle_planner):
     planner = copy.copy(cycle_planner.planner)
-    own = CyclePlanner(planner, TaskSettings(), cycle_planner.cycle, ORIGIN)
+    own = planner_of(cycle_planner, arm=planner)
     walled = replace(SCENE, world=World({'wall': crate_at('wall', 0.45, 0.02, 0.15)}))
     planner.set_scene(walled)
 
@@ -118,24 +120,22 @@ def test_a_run_does_not_begin_after_a_stop_that_came_while_its_plan_was_checked(
             machine.rearmed()
 
     own = Interrupted(cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN)
-    machine = Machine(own, make_run(own), ObedientPort(Robot()), lambda event, **data: None)
+    machine = Task(own).machine
     machine.make_plan(POSES)
     with pytest.raises(ExecutionError, match='dropped while it was checked: call ~/plan again'):
         machine.start_run(POSES)
     assert machine.job_name == ''
 
 
-def test_the_grip_pose_reached_is_the_taught_one(cycle_planner):
-    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
-    robot.do(Job('run', make_run(cycle_planner).cycle(plan)), until=lambda r: r.outputs[16])
-    T = forward(MODEL, robot.q) @ SCENE.tool.T_tool_tcp
+def test_the_grip_pose_reached_is_the_taught_one(task):
+    task.do(lambda: task.robot.outputs[16])
+    T = forward(MODEL, task.robot.q) @ SCENE.tool.T_tool_tcp
     np.testing.assert_allclose(T, POSES['start'].T_base_tcp, atol=1e-9)
 
 
-def test_the_payload_is_the_tool_and_then_tool_and_part(cycle_planner):
-    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
-    robot.do(Job('run', make_run(cycle_planner).cycle(plan)))
-    loaded, empty = (c for c in robot.commands if isinstance(c, SetPayload))
+def test_the_payload_is_the_tool_and_then_tool_and_part(task):
+    task.do()
+    loaded, empty = task.commands(SetPayload)
     assert np.all(np.array(loaded.inertia[:3]) > empty.inertia[:3])
     assert min(empty.inertia[:3]) > 0.0
     assert loaded.mass == pytest.approx(0.58)
@@ -150,9 +150,8 @@ def test_a_run_that_would_push_closed_fingers_onto_the_part_does_not_begin(cycle
         Stage('target', 'lin', 'target'),
         Stage('release', 'open'),
     ]
-    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
-    robot, run = Robot(is_part_there=False), make_run(planner)
-    machine = Machine(planner, run, ObedientPort(robot), lambda event, **data: None)
+    task = Task(planner_of(cycle_planner, stages), is_part_there=False)
+    machine, robot = task.machine, task.robot
     machine.make_plan(POSES)
     robot.outputs[16] = True
     with pytest.raises(ExecutionError, match='closed, and the cycle grips at start .*~/open_grip'):
@@ -163,78 +162,61 @@ def test_a_run_that_would_push_closed_fingers_onto_the_part_does_not_begin(cycle
 
 
 def test_a_closed_gripper_does_not_keep_a_cycle_from_running_that_opens_it(cycle_planner):
-    robot = Robot(is_part_there=False, outputs={16: True, 17: False})
-    run = make_run(cycle_planner)
-    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
-    machine.make_plan(POSES)
-    assert machine.start_run(POSES) == 'run started'
+    task = Task(cycle_planner, is_part_there=False, outputs={16: True, 17: False})
+    task.begin()
+    assert task.machine.job_name == 'run'
 
 
-def test_a_run_during_a_run_is_refused_as_busy_wherever_the_arm_is(cycle_planner):
-    robot = Robot()
-    port = ObedientPort(robot)
-    machine = Machine(cycle_planner, make_run(cycle_planner), port, lambda event, **data: None)
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    robot.q = HOME + 0.1
-    for ask in (machine.start_run, machine.go_home, machine.make_plan):
+def test_a_run_during_a_run_is_refused_as_busy_wherever_the_arm_is(task):
+    task.begin()
+    task.robot.q = HOME + 0.1
+    for ask in (task.machine.start_run, task.machine.go_home, task.machine.make_plan):
         with pytest.raises(ExecutionError, match='busy with run: wait or call ~/stop'):
             ask(POSES)
 
 
-def test_nothing_is_planned_in_freedrive(cycle_planner):
-    events, port = [], ObedientPort(Robot())
-    run = make_run(cycle_planner)
-    machine = Machine(cycle_planner, run, port, lambda event, **data: events.append(event))
+def test_nothing_is_planned_in_freedrive(task):
+    machine = task.machine
     machine.is_in_freedrive = True
     for ask in (machine.make_plan, machine.go_home):
         with pytest.raises(ExecutionError, match='the arm is in freedrive: call ~/freedrive'):
             ask(POSES)
-    assert not events and machine.plan is None and machine.state == 'freedrive'
+    assert not task.events and machine.plan is None and machine.state == 'freedrive'
 
 
-def test_freedrive_that_begins_during_planning_is_the_state_at_once(cycle_planner):
+def test_freedrive_that_begins_during_planning_is_the_state_at_once(task):
     """The planner knows of freedrive by this state alone."""
-    states = []
+    states, machine = [], task.machine
 
     def begin_freedrive(event, **_data):
         machine.is_in_freedrive = True
         states.append((event, machine.state))
 
-    run = make_run(cycle_planner)
-    machine = Machine(cycle_planner, run, ObedientPort(Robot()), begin_freedrive)
+    machine.emit = begin_freedrive
     machine.make_plan(POSES)
     assert states[0] == ('planning', 'freedrive')
     with pytest.raises(ExecutionError, match='the arm is in freedrive'):
         machine.start_run(POSES)
 
 
-def test_a_fault_without_a_job_is_an_event_too_and_bars_every_job(cycle_planner):
-    events = []
-    machine = Machine(
-        cycle_planner,
-        make_run(cycle_planner),
-        ObedientPort(Robot()),
-        lambda event, **data: events.append((event, data)),
-    )
-    machine.stop('the planner node has gone', is_fault=True)
-    machine.stop('stop requested')
-    assert events == [
+def test_a_fault_without_a_job_is_an_event_too_and_bars_every_job(task):
+    task.machine.stop('the planner node has gone', is_fault=True)
+    task.machine.stop('stop requested')
+    assert task.events == [
         ('stopped', {'job': '', 'stage': '', 'reason': 'the planner node has gone'})
     ]
     with pytest.raises(ExecutionError, match='stopped: the planner node has gone; call ~/rearm'):
-        machine.go_home(POSES)
+        task.machine.go_home(POSES)
 
 
-def test_moves_without_a_stop_tell_which_of_them_the_arm_is_on(cycle_planner):
-    plan, robot, events = cycle_planner.plan(POSES, HOME), Robot(), []
-    (planned,) = (s for s in plan.cycles[0] if s.name == 'lift, transfer, target')
-    job = Job('run', make_run(cycle_planner, events=events).cycle(plan))
-    robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
+def test_moves_without_a_stop_tell_which_of_them_the_arm_is_on(task):
+    stages = plan_of(task.planner).cycles[0]
+    (planned,) = (s for s in stages if s.name == 'lift, transfer, target')
+    job = task.do(lambda: len(task.commands(RunMotion)) == 2)
     way, told = planned.motion.trajectory, []
     for t in np.arange(0.0, way.duration, TICK):
-        robot.follow(job, way.sample(np.array([t]))[0])
-        told.append((t, [d['stage'] for e, d in events if e == 'stage'][-1]))
+        task.robot.follow(job, way.sample(np.array([t]))[0])
+        told.append((t, task.run.stage))
     for stage, (first, last) in {
         'lift': (0.0, planned.passes[0]),
         'transfer': planned.passes,
@@ -248,20 +230,21 @@ def test_moves_without_a_stop_tell_which_of_them_the_arm_is_on(cycle_planner):
     assert 1e-3 < np.linalg.norm(p - T_above[:3, 3]) < 0.36 * planned.stages[1].blend
 
 
-def test_a_stopped_planner_ends_any_job_at_once(cycle_planner):
-    robot = Robot()
-    job = Job('run', make_run(cycle_planner).cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: r.outputs[16])
-    assert job.tick(replace(robot.seen(), stop_reason='protective stop')) is None
+def test_a_stopped_planner_ends_any_job_at_once(task):
+    job = task.do(lambda: task.robot.outputs[16])
+    assert job.tick(replace(task.robot.seen(), stop_reason='protective stop')) is None
     assert job.error == 'protective stop'
-    assert robot.outputs[16], 'the gripper keeps its part'
+    assert task.robot.outputs[16], 'the gripper keeps its part'
 
 
-def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
-    robot, run = Robot(), make_run(cycle_planner)
-    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: any(isinstance(c, RunMotion) for c in r.commands))
-    first = robot.commands[-1].trajectory
+def moving(task):
+    """Begin the first motion of the cycle; return robot, run, job and that motion."""
+    job = task.do(lambda: task.commands(RunMotion))
+    return task.robot, task.run, job, task.robot.commands[-1].trajectory
+
+
+def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(task):
+    robot, run, job, first = moving(task)
     assert first.duration > 1.0
     run.pause()
     robot.q = first.sample(first.duration / 2)[0]
@@ -269,30 +252,23 @@ def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
     for _ in range(20):
         assert job.tick(robot.seen()) is None
     run.resume()
-    robot.do(job, until=lambda r: r.commands[-1].trajectory is not first)
+    task.do(lambda: robot.commands[-1].trajectory is not first)
     again = robot.commands[-1].trajectory
     np.testing.assert_allclose(again.q[0], first.sample(first.duration / 2)[0], atol=3e-3)
     np.testing.assert_allclose(again.q[-1], first.q[-1], atol=1e-9)
-    robot.do(job)
-    assert job.error == ''
+    assert task.do().error == ''
 
 
 @pytest.mark.parametrize('job', ['make_plan', 'go_home'])
 def test_without_joint_states_nothing_is_planned_and_the_driver_is_named(cycle_planner, job):
-    robot = Robot()
-    robot.q = np.full(6, np.nan)
-    port = ObedientPort(robot)
-    machine = Machine(cycle_planner, make_run(cycle_planner), port, lambda event, **data: None)
+    machine = Task(cycle_planner, q=np.full(6, np.nan)).machine
     with pytest.raises(ExecutionError, match='no joint_states yet: check that the driver is run'):
         getattr(machine, job)(POSES)
     assert machine.state == 'idle'
 
 
-def test_a_second_pause_while_the_rest_is_planned_holds_too(cycle_planner):
-    robot, run = Robot(), make_run(cycle_planner)
-    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: any(isinstance(c, RunMotion) for c in r.commands))
-    first = robot.commands[-1].trajectory
+def test_a_second_pause_while_the_rest_is_planned_holds_too(task):
+    robot, run, job, first = moving(task)
     run.pause()
     run.resume()
     robot.q, robot.reply = first.sample(first.duration / 2)[0], CANCELED
@@ -304,14 +280,11 @@ def test_a_second_pause_while_the_rest_is_planned_holds_too(cycle_planner):
         assert job.tick(robot.seen()) is None, 'it waits'
         robot.reply = None
     run.resume()
-    robot.do(job)
-    assert job.error == ''
+    assert task.do().error == ''
 
 
-def test_an_error_says_that_the_rest_of_a_motion_was_not_planned_in_time(cycle_planner):
-    robot, run = Robot(), make_run(cycle_planner)
-    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: any(isinstance(c, RunMotion) for c in r.commands))
+def test_an_error_says_that_the_rest_of_a_motion_was_not_planned_in_time(task):
+    robot, run, job, _ = moving(task)
     run.pause()
     run.resume()
     robot.reply = CANCELED
@@ -362,23 +335,16 @@ class TestPendingMotion:
         assert replies == [Outcome.failed(LOST)]
 
 
-def test_the_way_home_is_free_of_the_checks_of_a_run_that_was_stopped(cycle_planner):
-    robot, run, plan = Robot(), make_run(cycle_planner), cycle_planner.plan(POSES, HOME)
-    robot.do(
-        Job('run', run.cycle(plan)),
-        until=lambda r: any(isinstance(c, RunMotion) for c in r.commands),
-    )
+def test_the_way_home_is_free_of_the_checks_of_a_run_that_was_stopped(task):
+    robot, run, *_ = moving(task)
     robot.do(Job('close', run.close()))
     assert run.is_carrying
-    home = Job('home', run.home((plan.motions[0],)))
+    home = Job('home', run.home((plan_of(task.planner).motions[0],)))
     robot.do(home)
     assert home.error == ''
 
 
-def test_a_part_that_was_released_is_not_taken_for_the_next_one_in_the_gripper(cycle_planner):
-    robot, events = Robot(), []
-    run = make_run(cycle_planner, events=events)
-    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: any(e == 'placed' for e, _ in events))
-    run.progress.settle(is_held=True)
-    assert run.progress.done == 1
+def test_a_part_that_was_released_is_not_taken_for_the_next_one_in_the_gripper(task):
+    task.do(lambda: task.count('placed'))
+    task.run.progress.settle(is_held=True)
+    assert task.run.progress.done == 1
