@@ -22,16 +22,11 @@ POINTS = 150  # on each body and shape
 
 @dataclass
 class Solid:
-    """
-    A shape of the test's own: signed distance (n,) of points (n, 3), points on its surface.
-
-    `bound`, of a hull, is a lower bound of the distance.
-    """
+    """A shape of the test's own: signed distance (n,) of points (n, 3), points on its surface."""
 
     shape: Shape
     distance: Callable[[Array], Array]
     surface: Array
-    bound: Callable[[Array], Array] | None = None
 
 
 def box_distance(points: Array, half: Array) -> Array:
@@ -116,18 +111,15 @@ def of_hull(rng, corners: Array, exact_to: float = np.inf, points: int = POINTS)
     weights = rng.dirichlet([1, 1, 1], (points // len(abc) + 1, len(abc)))
     surface = np.einsum('ktc,tcx->ktx', weights, abc).reshape(-1, 3)
 
-    def bound(p: Array) -> Array:
-        return np.asarray((p @ hull.equations[:, :3].T + hull.equations[:, 3]).max(axis=1))
-
     def distance(p: Array) -> Array:
-        found = bound(p)
+        found = np.asarray((p @ hull.equations[:, :3].T + hull.equations[:, 3]).max(axis=1))
         outside = (found > 0) & (found < exact_to)
         if outside.any():
             found[outside] = triangle_distances(p[outside], abc).min(axis=1)
         return found
 
     everywhere = np.vstack([surface, corners[hull.vertices]])
-    return Solid(Mesh(corners, triangles), distance, everywhere, bound)
+    return Solid(Mesh(corners, triangles), distance, everywhere)
 
 
 def triangle_distances(p: Array, corners: Array) -> Array:

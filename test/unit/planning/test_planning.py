@@ -17,7 +17,6 @@ from motion_planners import (
     MODEL,
     PICK,
     auto_to_pose,
-    excess,
     make_planner,
     ptp_to_pose,
     tool_down,
@@ -45,41 +44,6 @@ from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.timing.ptp import concatenate, stretch, time_ptp
 
 SCENE = load_scene(CONFIG / 'scene_sim.yaml')
-
-
-def double_s_time(distance, v, a, j):
-    """Rest to rest, by the textbook cases of Biagiotti & Melchiorri, section 3.4."""
-    t_j, t_a = (a / j, v / a + a / j) if v * j >= a**2 else (np.sqrt(v / j), 2 * np.sqrt(v / j))
-    t_v = distance / v - t_a
-    if t_v >= 0:
-        return 2 * t_a + t_v
-    if distance >= 2 * a**3 / j**2:
-        return t_j + np.sqrt(t_j**2 + 4 * distance / a)
-    return 4 * np.cbrt(distance / (2 * j))
-
-
-@pytest.mark.parametrize(
-    'goal',
-    [
-        [np.pi / 2, -1.2, 1.8, -2.17, -np.pi / 2, 0.5],
-        PICK + [0.1, -0.05, 0.08, -0.03, 0.02, 0.2],
-        PICK + [0, 0, 0, 0, 0, 3.0],
-    ],
-)
-def test_ptp_takes_the_double_s_time_of_its_slowest_joint(planner, goal):
-    goal = np.array(goal)
-    trajectory = time_ptp(PICK, goal, planner.limits, lambda q, qd: np.zeros(1))
-    bound = max(double_s_time(d, np.pi, 10.0, 100.0) for d in np.abs(goal - PICK) if d > 0)
-    assert trajectory.duration == pytest.approx(bound, abs=1e-6)
-    assert max(excess(trajectory, planner)[:3]) <= 1.001
-
-
-def test_ptp_slows_down_for_the_tcp_and_elbow_speed_limit():
-    planner = make_planner(MotionSettings(velocity_scaling=1.0, acceleration_scaling=1.0))
-    trajectory = planner.ptp(PICK, PICK + [2.0, 0, 0, 0, 0, 0]).trajectory
-    used = excess(trajectory, planner)
-    assert 0.98 < used[3] <= 1.001
-    assert max(used[:3]) <= 1.001
 
 
 @pytest.mark.parametrize('settings', [MotionSettings(), FAST], ids=['slow', 'fast'])

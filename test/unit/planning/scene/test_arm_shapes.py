@@ -10,6 +10,7 @@ two meshes of the bare arm touch, and others in which all pairs of them are 15 m
 mm).
 """
 
+import itertools
 import json
 from pathlib import Path
 
@@ -62,16 +63,33 @@ def test_the_first_goal_of_the_drivers_own_test_is_free(ur_type):
     assert CollisionModel(load_model(ur_type), BARE).check(q) is None
 
 
-@pytest.mark.parametrize('ur_type', UR_TYPES)
-def test_bodies_that_are_not_checked_against_each_other_are_apart_at_any_joints(ur_type, rng):
+def gaps(ur_type, q, pairs):
+    """Yield the distance of each two bodies, by their numbers, at each of q (n, 6) [m]."""
     model = load_model(ur_type)
     bodies = arm_bodies(model)
     shapes = [convex(body.vertices) for body in bodies]
-    for frames in link_frames(model, rng.uniform(-np.pi, np.pi, (300, 6))):
-        for a, b in bodies_apart(model):
+    for frames in link_frames(model, q):
+        for a, b in pairs:
             ends = (frames[bodies[k].link] for k in (a, b))
             T_a, T_b = (coal.Transform3s(T[:3, :3], T[:3, 3]) for T in ends)
-            found = coal.DistanceResult()
-            assert coal.distance(
-                shapes[a], T_a, shapes[b], T_b, coal.DistanceRequest(), found
-            ) > OWN_MARGIN - 2e-4
+            request, found = coal.DistanceRequest(), coal.DistanceResult()
+            yield coal.distance(shapes[a], T_a, shapes[b], T_b, request, found)
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_bodies_that_are_not_checked_against_each_other_are_apart_at_any_joints(ur_type, rng):
+    q = rng.uniform(-np.pi, np.pi, (300, 6))
+    assert min(gaps(ur_type, q, bodies_apart(load_model(ur_type)))) > OWN_MARGIN - 2e-4
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_the_bodies_of_neighbouring_links_meet(ur_type, rng):
+    """Whatever the joints: there is no gap in the arm through which something could pass."""
+    links = [body.link for body in arm_bodies(load_model(ur_type))]
+    for q in rng.uniform(-np.pi, np.pi, (3, 6)):
+        for link in range(6):
+            pairs = itertools.product(
+                *([k for k, own in enumerate(links) if own == one] for one in (link, link + 1))
+            )
+            gap = min(gaps(ur_type, q[None], pairs))
+            assert gap < 0.01, f'{LINKS[link]} and {LINKS[link + 1]} are {gap} m apart'

@@ -2,10 +2,11 @@
 """
 Collision checking against independent geometry.
 
-Distances are judged by dense points on one body and the closed-form distance to the other, poses
-by a product of DH matrices, swept checks by dense sampling.
+The lowest points of bodies are found by a product of DH matrices, swept checks by dense sampling;
+what the bodies are, and which of them are checked, is in `test_arm_shapes`.
 """
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -14,96 +15,28 @@ import numpy as np
 import pytest
 from calibration_files import calibrated_arm
 from motion_planners import tool_down
-from solids import HALF_CUBE, SCENE, UR5, box_at, elbow_up_at, of_hull
+from solids import HALF_CUBE, SCENE, UR5, box_at, elbow_up_at
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, link_frames, load_model
-from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies, bodies_apart
+from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, load_model
+from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
 from ur5_pick_place.planning.collision.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
 from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry
 
 
-class Block:
-    """A box for points: distance from it and points on its surface."""
-
-    def __init__(self, name, T, half):
-        self.name, self.T, self.half = name, T, np.asarray(half)
-
-    def distance(self, points):
-        local = np.abs((points - self.T[:3, 3]) @ self.T[:3, :3])
-        return np.linalg.norm(np.maximum(local - self.half, 0.0), axis=1)
-
-    def surface(self, n):
-        v, w = (g.ravel() for g in np.meshgrid(*[np.linspace(-1.0, 1.0, n)] * 2))
-        faces = [np.insert(np.stack([v, w], 1), i, side, 1) for i in range(3) for side in (-1, 1)]
-        return (np.vstack(faces) * self.half) @ self.T[:3, :3].T + self.T[:3, 3]
-
-
-class Hull:
-    """The same for the hull of points."""
-
-    def __init__(self, name, T, vertices, index=None):
-        self.name, self.T, self.index = name, T, index
-        self.solid = of_hull(np.random.default_rng(0), vertices, points=800)
-
-    def distance(self, points):
-        """The smallest distance; of points that cannot be the nearest, a bound suffices."""
-        local = (points - self.T[:3, 3]) @ self.T[:3, :3]
-        bound = np.maximum(self.solid.bound(local), 0.0)
-        order, least = np.argsort(bound), np.inf
-        for k in range(0, len(order), 20):
-            if bound[order[k]] >= least:
-                break
-            least = min(least, self.solid.distance(local[order[k : k + 20]]).min())
-        return np.array([max(least, 0.0)])
-
-    def surface(self, _):
-        return self.solid.surface @ self.T[:3, :3].T + self.T[:3, 3]
-
-
-def solids(q, scene):
-    """Every body of a UR5 in the scene, with the frame it is fixed to (-1: a box of the scene)."""
+def lowest_points(q, scene):
+    """How low each body of a UR5 and of what it holds reaches, by name [m]."""
     frames = np.diag([-1.0, -1.0, 1.0, 1.0]) @ independent_arm.frames(q[None])[0]
-    found = [
-        (body.link, Hull(LINKS[body.link], frames[body.link], body.vertices, index))
-        for index, body in enumerate(arm_bodies(UR5))
-    ]
-    for shape in scene.tool.shapes:
-        found.append((6, Block(shape.name, frames[6] @ shape.T_tool_box, shape.size / 2)))
-    if scene.carried:
-        T = frames[6] @ scene.tool.T_tool_tcp @ scene.part.T_tcp_part
-        found.append((6, Block('part', T, scene.part.size / 2)))
-    for box in scene.boxes:
-        found.append((-1, Block(box.name, box.T_base_link_box, box.size / 2)))
-    return found
-
-
-def can_meet(a, b):
-    """Which bodies may be too close, from the arm's build: see `clearance`."""
-    (link_a, solid_a), (link_b, solid_b) = a, b
-    if link_a == -1:
-        return link_b > 0
-    if link_a >= link_b:
-        return False
-    if solid_b.name not in LINKS:
-        return link_a < 6
-    return link_b - link_a > 1 and (solid_a.index, solid_b.index) not in bodies_apart(UR5)
-
-
-def dense_distances(q, scene, n=31):
-    """Smallest distance of each two named bodies that may meet, from dense surface points."""
-    everything = solids(q, scene)
-    points = {id(solid): solid.surface(n) for _, solid in everything}
+    corners = np.array(np.meshgrid(*[[-0.5, 0.5]] * 3)).reshape(3, -1).T
+    T_tool_part = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
+    bodies = [(LINKS[body.link], frames[body.link], body.vertices) for body in arm_bodies(UR5)]
+    bodies += [(s.name, frames[6] @ s.T_tool_box, corners * s.size) for s in scene.tool.shapes]
+    bodies.append(('part', frames[6] @ T_tool_part, corners * scene.part.size))
     found = {}
-    for a in everything:
-        for b in everything:
-            if can_meet(a, b):
-                near = min(
-                    b[1].distance(points[id(a[1])]).min(), a[1].distance(points[id(b[1])]).min()
-                )
-                name = frozenset((a[1].name, b[1].name))
-                found[name] = min(near, found.get(name, np.inf))
-    return found
+    for name, T, points in bodies:
+        low = (points @ T[2, :3] + T[2, 3]).min()
+        found[name] = min(low, found.get(name, np.inf))
+    return {name: low for name, low in found.items() if name not in ('base', 'shoulder')}
 
 
 def crowded():
@@ -131,39 +64,25 @@ def nearest(collision, q):
     return min(collision.wider(1.0).contacts(q), key=lambda contact: contact.distance)
 
 
-def nearest_by_name(geometry, q):
-    found = {}
-    for pair, distance in zip(geometry.pairs, all_distances(geometry, q[None])[0], strict=True):
-        name = frozenset(pair)
-        found[name] = min(distance, found.get(name, np.inf))
-    return found
-
-
-@pytest.mark.drill
-def test_distances_are_those_of_dense_surface_points(rng):
-    scene = crowded()
-    collision = CollisionModel(UR5, scene)
-    for q in random_free(rng, collision, 1):
-        ours, dense = nearest_by_name(Geometry(UR5, scene), q), dense_distances(q, scene)
-        assert {name for name in ours if 'table' not in name} == set(dense)
-        for name, distance in dense.items():
-            # The largest faces are sampled every 20 mm, so that a nearest point on a rim can be
-            # missed by 10 mm, which is 8 mm in distance at most; coal stops at 1e-6.
-            assert distance - 0.008 <= ours[name] <= distance + 5e-6, name
-        found = nearest(collision, q)
-        assert found.distance == pytest.approx(min(ours.values()), abs=1e-12)
-        assert ours[frozenset((found.body_a, found.body_b))] == pytest.approx(found.distance)
+def test_every_two_bodies_are_checked_but_neighbours_and_those_that_cannot_meet():
+    held, things = ('gripper', 'fingers', 'part'), ('post', 'shelf')
+    expected = set(itertools.combinations(LINKS, 2)) - set(itertools.pairwise(LINKS))
+    expected -= {('wrist_1', 'wrist_3')}  # always apart
+    expected |= set(itertools.product(LINKS[:6], held))
+    expected |= set(itertools.product((*LINKS[1:], *held), things))
+    expected |= set(itertools.product((*LINKS[2:], *held), ('table',)))
+    assert set(Geometry(UR5, crowded()).pairs) == expected
 
 
 def test_the_table_is_measured_to_the_lowest_point_of_each_body(rng):
-    for joints in rng.uniform(-np.pi, np.pi, (5, 6)):
-        found, dense = nearest_by_name(Geometry(UR5, crowded()), joints), {}
-        ours = {min(name - {'table'}): d for name, d in found.items() if 'table' in name}
-        for link, solid in solids(joints, crowded()):
-            if link > 1:
-                low = solid.surface(61)[:, 2].min()
-                dense[solid.name] = min(low, dense.get(solid.name, np.inf))
-        assert ours == pytest.approx(dense, abs=2e-4)
+    geometry = Geometry(UR5, crowded())
+    for q in rng.uniform(-np.pi, np.pi, (5, 6)):
+        distances, found = all_distances(geometry, q[None])[0], {}
+        for pair, distance in zip(geometry.pairs, distances, strict=True):
+            if 'table' in pair:
+                (name,) = set(pair) - {'table'}
+                found[name] = min(distance, found.get(name, np.inf))
+        assert found == pytest.approx(lowest_points(q, crowded()), abs=2e-4)
 
 
 @pytest.mark.parametrize('margin', [-0.003, 0.005, 0.02, 0.1])
@@ -314,23 +233,6 @@ def test_an_arm_of_unknown_type_is_dimensioned_by_its_reach():
             ).max() + 1e-12
         if ours.link < 4:
             np.testing.assert_allclose(theirs.vertices, 2 * ours.vertices, atol=1e-12)
-
-
-@pytest.mark.parametrize('ur_type', UR_TYPES)
-def test_the_bodies_of_neighbouring_links_meet(ur_type, rng):
-    """Whatever the joints: there is no gap in the arm through which something could pass."""
-    model = load_model(ur_type)
-    for q in rng.uniform(-np.pi, np.pi, (3, 6)):
-        frames = link_frames(model, q)
-        bodies = [(b.link, Hull('', frames[b.link], b.vertices)) for b in arm_bodies(model)]
-        for link in range(6):
-            gap = min(
-                b.distance(a.surface(21)).min()
-                for on, a in bodies
-                for to, b in bodies
-                if (on, to) == (link, link + 1)
-            )
-            assert gap < 0.01, f'{LINKS[link]} and {LINKS[link + 1]} are {gap} m apart'
 
 
 UPRIGHT = np.deg2rad([0.0, -90.0, 0.0, -90.0, 0.0, 0.0])
