@@ -133,6 +133,11 @@ def test_a_list_of_whole_numbers_takes_no_fractions(declare):
         declare(grid=[1.0, 2.0])
 
 
+def test_an_unknown_parameter_is_refused_with_the_nearest_name(declare):
+    with pytest.raises(InvalidInput, match="unknown parameter 'ofset'; did you mean offset?"):
+        declare(ofset=[0.0, 1.0])
+
+
 @pytest.mark.parametrize(
     ('name', 'text'),
     [

@@ -19,12 +19,12 @@ from rclpy.qos import qos_profile_sensor_data
 from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import Bool, Float64, String
+from std_msgs.msg import Float64, String
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 
-from ur5_pick_place.nodes.driver import driver_link, joint_listener
-from ur5_pick_place.nodes.driver.driver_link import DriverLink, LatchedTopic
+from ur5_pick_place.nodes.driver import joint_listener
+from ur5_pick_place.nodes.driver.driver_link import DriverLink
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
@@ -172,34 +172,6 @@ def test_a_jump_between_two_messages_of_a_poll_is_noticed(talk):
     time.sleep(0.2)
     talk.until(lambda: link.status.stamp > 3.013)
     assert sum('jumped by' in problem for problem in problems) == 2, problems
-
-
-def test_a_second_publisher_of_a_latched_topic_does_not_make_its_value_unknown(talk, monkeypatch):
-    """A recording that is played, say; but a driver that has gone takes its value along."""
-    monkeypatch.setattr(driver_link, '_CONFIRMATION', 0.5)
-    monkeypatch.setattr(driver_link, '_GRAPH_PERIOD', 0.05)
-    values, lost = [], []
-    LatchedTopic(
-        talk.node, Bool, 'runs', lambda message: values.append(message.data),
-        lambda: lost.append(len(values)),
-    )  # fmt: skip
-    driver = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
-    driver.publish(Bool(data=True))
-    talk.until(lambda: values)
-    talk.spin(0.3)
-    other = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
-    talk.until(lambda: len(values) > 1)
-    talk.spin(1.0)
-    talk.speaker.destroy_publisher(other)
-    talk.until(lambda: len(values) > 2)
-    talk.spin(1.0)
-    assert values == [True] * 3 and not lost
-    silent = talk.speaker.create_publisher(Bool, 'runs', LATCHED)
-    talk.until(lambda: len(values) > 3)
-    talk.speaker.destroy_publisher(driver)
-    talk.until(lambda: lost)
-    assert values == [True] * 4
-    talk.speaker.destroy_publisher(silent)
 
 
 @pytest.mark.skipif(

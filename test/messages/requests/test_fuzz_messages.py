@@ -10,13 +10,11 @@ UR5_FUZZ=50000 asks for more.
 import array
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
-import rclpy
 from callbacks import Services
 from fuzzing import NUMBERS, TEXT, fuzzed
 from hypothesis import given
@@ -41,26 +39,14 @@ from moveit_requests import (
 )
 from rosidl_parser.definition import AbstractString, NamespacedType
 
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
-from ur5_pick_place.nodes.cell.robot_settings import RobotSettings
 from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg
-from ur5_pick_place.nodes.ros.parameters import declare_settings
-from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.task.grippers.digital import DigitalSettings
 
 UR5 = load_model('ur5')
 END = tool_down(0.45, -0.1, 0.35, 0.2)
 INTEGERS = st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 30)
-PARAMETERS = st.one_of(
-    st.booleans(),
-    INTEGERS,
-    NUMBERS,
-    st.sampled_from(['', 'ur5', 'none', 'tool_input', 'scene_sim.yaml', 'x' * 5000]),
-    st.lists(NUMBERS, min_size=1, max_size=7),
-    st.lists(st.just('arm'), min_size=1, max_size=3),
-)
 # What DDS carries: no lone surrogates.
 WORDS = TEXT.filter(lambda text: '\ud800' not in text and text.isascii()) | st.sampled_from(
     ['böse', '\t', *JOINT_NAMES[:2]]
@@ -195,24 +181,3 @@ def test_every_trajectory_message_is_admitted_or_refused(
         assert str(refusal)
         return
     assert np.abs(trajectory.q[0] - PICK).max() <= planner.settings.start_tolerance
-
-
-@fuzzed(0.02)
-@given(data=st.data())
-def test_a_ros_parameter_is_kept_or_refused(services: Services, data: st.DataObject) -> None:
-    kind = data.draw(st.sampled_from([RobotSettings, MotionSettings, DigitalSettings]))
-    name = data.draw(st.sampled_from([f.name for f in fields(kind)] + ['max_sped']))
-    value = data.draw(PARAMETERS)
-    override = rclpy.Parameter(name, value=value)
-    node = rclpy.create_node(
-        'fuzzed', parameter_overrides=[override], use_global_arguments=False
-    )
-    try:
-        (kept,) = declare_settings(node, kind)
-    except InvalidInput as refusal:
-        assert name in str(refusal)
-    else:
-        given_again = kind(**{name: value})
-        assert getattr(kept, name) == getattr(given_again, name)
-    finally:
-        node.destroy_node()

@@ -32,21 +32,10 @@ def run_planner(*ros_args):
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
 
 
-@pytest.mark.parametrize(
-    ('override', 'message'),
-    [
-        ('max_sped:=0.2', "unknown parameter 'max_sped'; did you mean max_speed?"),
-        pytest.param('max_speed:=250.0', 'max_speed', marks=pytest.mark.drill),
-        pytest.param(
-            'ur_type:=ur6', "ur_type = 'ur6': must be one of ur3, ur5", marks=pytest.mark.drill
-        ),
-        ('scene_file:=/nowhere.yaml', '/nowhere.yaml'),
-    ],
-)
-def test_a_wrong_parameter_is_refused_at_the_start(ros_domain, override, message):
-    node = run_planner('-r', '__ns:=/lonely', '-p', override)
+def test_a_wrong_parameter_is_refused_at_the_start(ros_domain):
+    node = run_planner('-r', '__ns:=/lonely', '-p', 'max_sped:=0.2')
     assert node.returncode == 2
-    assert message in node.stderr
+    assert "unknown parameter 'max_sped'; did you mean max_speed?" in node.stderr
 
 
 @pytest.mark.drill

@@ -3,7 +3,6 @@
 
 import numpy as np
 import pytest
-from independent_arm import URDF_POSES
 from scipy.spatial import ConvexHull
 from scipy.spatial.transform import Rotation
 
@@ -35,14 +34,6 @@ def pose(q, parent, child, prefix='', arm=UR5):
         step[:3, 3] = frame.position
         T, child = step @ T, frame.parent
     return T
-
-
-@pytest.mark.parametrize(('q', 'position', 'quat_xyzw'), URDF_POSES)
-def test_tool0_is_where_the_robot_description_puts_it(q, position, quat_xyzw):
-    T = pose(q, 'base_link', 'tool0')
-    assert T[:3, 3] == pytest.approx(position, abs=1e-6)
-    turn = Rotation.from_matrix(T[:3, :3]) * Rotation.from_quat(quat_xyzw).inv()
-    assert turn.magnitude() < 1e-5
 
 
 @pytest.mark.parametrize('ur_type', ARM_TYPES)

@@ -195,23 +195,6 @@ def test_the_first_segment_starts_at_the_measured_state():
     assert abs(cell.history[-1].reference.qd).min() > 0.5
 
 
-def test_a_stamp_in_the_future_does_not_delay_the_start():
-    cell = Cell()
-    cell.controller.follow(command(point(1.0), stamp=cell.now + 0.5), cell.now)
-    cell.run(0.75)
-    # Half of stamp plus time has passed, so half of the way.
-    assert cell.q == pytest.approx((HERE + THERE) / 2, abs=0.01)
-    assert cell.history[6].reference_time == pytest.approx(-0.48, abs=CYCLE)
-
-
-def test_a_stamp_partly_past_joins_midway():
-    cell = Cell()
-    points = (point(1.0, HERE), point(2.0, HERE + 0.1), point(3.0, HERE + 0.2))
-    goal = cell.controller.start_goal(command(*points, stamp=cell.now - 1.9), cell.now)
-    taken = cell.run_to_end(goal)
-    assert taken == pytest.approx(1.1, abs=2 * CYCLE)
-
-
 def test_a_point_at_time_zero_steps_in_one_cycle():
     cell = Cell()
     goal = cell.send(point(0.0, HERE + 0.15))
