@@ -304,9 +304,12 @@ class Machine:
             self._is_carried = is_held
             self.port.send(Carry(self.run.part if is_held else None), lambda _reply: None)
 
+    @locked
     def _update_part(self) -> None:
         with _driver_errors():
-            self.run.update_part(self.port.observe())
+            seen = self.port.observe()
+            is_held = self._part_held.update(seen.t, self.run.gripper.proves(seen))
+            self.run.update_part(seen, is_held is not None)
 
     def _check_first_grip(self) -> None:
         """Refuse a run that would push closed fingers onto the part that it is to grip."""

@@ -57,6 +57,7 @@ class CycleRun:
     waits_for: str = ''  # what the cycle waits for without a fault; empty if it does not
     _pauses: int = 0
     _is_opening: bool = False  # the gripper opens during the move to a part
+    _was_open: bool = False  # whether it was seen open since it was commanded last
     _empty_check: Steps[None] | None = None  # that the gripper is empty, to be done
     _q_end: Array | None = None  # where the last motion ended, until the next begins
     _number: int = 0  # of the cycle
@@ -71,7 +72,8 @@ class CycleRun:
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
-        self._is_opening, self._q_end = False, plan.q_start
+        self._is_opening = self._was_open = False
+        self._q_end = plan.q_start
         self.progress.begin(plan.first)
         of = plan.first + len(plan.cycles)
         if self.payload.may_have_part and not self.is_carrying:  # as a part was lost
@@ -131,9 +133,15 @@ class CycleRun:
             self.is_carrying = False
             yield from perform(Carry(None))
 
-    def update_part(self, seen: Observation) -> None:
-        """Update whether a part is held, such as after a restart in the middle of a cycle."""
+    def update_part(self, seen: Observation, is_settled: bool = True) -> None:
+        """
+        Update whether a part is held, such as after a restart in the middle of a cycle.
+
+        One that is carried still is, unless the signal `is_settled`: it may bounce.
+        """
         is_held, is_holding = self.gripper.part_signal(seen), self.gripper.counts_as_holding(seen)
+        if not (is_holding or is_settled):
+            return
         self.progress.settle(is_holding)
         if is_holding and not self.is_carrying:
             self._mark_carried()
@@ -264,15 +272,17 @@ class CycleRun:
 
     def _open_on_the_way(self) -> Steps[None]:
         """Open the empty gripper while the arm moves, if it is not open."""
-        seen = yield OBSERVE_NOW
-        if self.is_carrying or self.gripper.part_signal(seen):
+        seen, signal = (yield OBSERVE_NOW), self.gripper.signal()
+        while (level := self.gripper.part_signal(seen)) and not signal.update(seen.t, level):
+            seen = yield None
+        if self.is_carrying or level:
             raise ExecutionError(
                 f'the part in the gripper would fall at stage {self.stage!r}: hold it and call '
                 '~/open_gripper, or release it at a place'
             )
         if not self.gripper.is_open(seen):
             yield from self.gripper.begin_opening(is_moving=True)
-            self._is_opening = True
+            self._is_opening, self._was_open = True, False
         yield from perform(Carry(None))
 
     def _wait_for_open_fingers(self, planned: PlannedStage) -> Steps[None]:
@@ -340,6 +350,7 @@ class CycleRun:
             seen = yield RunMotion(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
+                self._check_open(planned, seen)
                 self._report_wait(seen)
                 if tracker.stage_at(seen.q) > i:
                     i += 1
@@ -388,6 +399,17 @@ class CycleRun:
         if wait and not self.waits_for:
             self.emit(events.WAITING, stage=self.stage, reason=wait)
         self.waits_for = wait
+
+    def _check_open(self, planned: PlannedStage, seen: Observation) -> None:
+        """Check that nobody else closes the gripper on the way to a part, onto which it moves."""
+        is_open = self.gripper.is_open(seen)
+        self._was_open = is_open or (self._was_open and not planned.is_carrying)
+        is_to_part = any(step.after.is_at_part for step in planned.steps)
+        if self._was_open and is_to_part and not is_open and self.gripper.is_closed(seen):
+            raise ExecutionError(
+                f'stage {self.stage!r}: someone else has closed the gripper; open it with '
+                '~/open_gripper, after ~/rearm'
+            )
 
     def _check_carried(self, seen: Observation) -> None:
         if not self.is_carrying:

@@ -138,6 +138,36 @@ def test_a_stop_tells_that_the_part_had_just_left_the_hand(task, is_part_there, 
     assert task.run.is_carrying == is_part_there
 
 
+@pytest.mark.parametrize('after', range(4))
+@pytest.mark.parametrize('seconds', [0.05, 9.0])
+def test_an_input_that_is_on_for_a_moment_shows_no_part_in_an_open_gripper(task, after, seconds):
+    robot = task.robot
+    task.do(lambda: task.run.stage == 'check empty')
+    seen, begin = robot.seen, robot.t + after * TICK
+    robot.seen = lambda: (
+        replace(seen(), inputs={16: True}) if begin <= robot.t < begin + seconds else seen()
+    )
+    job = task.do(lambda: task.run.stage == 'above start')
+    robot.follow(job, [robot.q] * 5)
+    robot.reply = DONE
+    task.do()
+    assert bool(job.error) == (seconds > 1.0)
+    assert re.search('^$|shows a part .*although the gripper is open|would fall at', job.error)
+
+
+@pytest.mark.parametrize('is_to_a_part', [True, False])
+def test_nobody_else_may_close_the_gripper_on_the_way_to_a_part(task, is_to_a_part):
+    """It would push its fingers onto the part; one that is closed after the release is left."""
+    robot = task.robot
+    job = task.do(lambda: task.run.stage == ('above start' if is_to_a_part else 'retreat'))
+    robot.is_part_there = False
+    robot.follow(job, [robot.q] * 3)
+    robot.outputs[16], robot.reply = True, None if is_to_a_part else DONE
+    task.do()
+    assert job.is_done and bool(job.error) == is_to_a_part
+    assert not is_to_a_part or 'someone else has closed the gripper; open it with' in job.error
+
+
 def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(task):
     robot, job = task.robot, under_way(task)
     robot.follow(job, [robot.q] * 3)

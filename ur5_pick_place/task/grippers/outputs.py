@@ -105,8 +105,8 @@ class OutputGripper(Gripper):
     def await_empty(self) -> Steps[None]:
         """Wait until the part-present input, which shows no part now, is stable."""
         seen = yield None
-        while self._signal.update(seen.t, self.part_signal(seen)) is not False:
-            if self.part_signal(seen) is not False:
+        while (is_held := self._signal.update(seen.t, self.part_signal(seen))) is not False:
+            if is_held or self.part_signal(seen) is None:
                 raise ExecutionError(
                     f'input {self.settings.part_pin} shows a part although the gripper is open: '
                     'remove the part, or check whether the input is stuck'
