@@ -341,6 +341,8 @@ def _read_mcap(path: Path, recording: Recording, is_wanted: Callable[[str], bool
     records.take_waiting()
     if damaged:
         raise InvalidInput(f'{damaged} of {chunks} chunks are damaged')
+    if records.lost > 0:
+        raise InvalidInput(f'{records.lost} messages that its summary counts are missing')
 
 
 class _McapRecords:
@@ -352,12 +354,16 @@ class _McapRecords:
         self._topics: dict[int, tuple[str, bool]] = {}
         # Their channel was in a damaged chunk, and is in the summary too.
         self._waiting: list[Any] = []
+        self.lost = 0  # messages that the summary at the end counts and that were not there
 
     def take(self, record: Any) -> None:
-        from mcap.records import Channel, Message, Metadata, Schema
+        from mcap.records import Channel, Message, Metadata, Schema, Statistics
 
         if isinstance(record, Message):
+            self.lost -= 1
             self._take_message(record)
+        elif isinstance(record, Statistics):
+            self.lost += record.message_count
         elif isinstance(record, Schema):
             self._schemas[record.id] = record
         elif isinstance(record, Channel):

@@ -139,6 +139,19 @@ def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:
     assert '1 of ' in problem and recording.count > 1500
 
 
+def test_a_chunk_that_is_not_there_is_missed(tmp_path: Path) -> None:
+    path = tmp_path / 'hole.mcap'
+    write_recording(path, nodding(1200), EVENTS)
+    data = bytearray(path.read_bytes())
+    chunk = 17 + int.from_bytes(data[9:17], 'little')  # after the magic and the header
+    assert data[chunk] == 6
+    data[chunk] = 0x7F  # a kind of record that readers skip
+    path.write_bytes(data)
+    recording = read_recording(path, is_wanted)
+    (problem,) = recording.problems
+    assert f'{2403 - recording.count} messages that its summary counts are missing' in problem
+
+
 @pytest.mark.parametrize('pack', [lambda _data: ZSTD, lambda _data: ZSTD + bytes(9)])
 def test_compressed_messages_that_are_damaged_are_counted(pack, tmp_path: Path, capsys) -> None:
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, 'SQLITE3', pack=pack)
