@@ -30,6 +30,7 @@ _VISER = 'the cockpit needs viser: pip install viser==1.1.1'
 _CURES = dict.fromkeys(('viser', 'trimesh', 'websockets', 'msgspec'), _VISER)
 
 _SEED_DIGITS = 18
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FAR = 10.0  # [m]
 _NEGATIVE = re.compile(r'-\.?\d')
 
@@ -122,7 +123,7 @@ def quiet_pipe() -> Iterator[None]:
             print(end='', flush=True)  # here, where a failure can still be caught
     except OSError as error:
         # An error of a file has its name; that of a full disk behind `>` has none.
-        is_full = error.errno == errno.ENOSPC and error.filename is None
+        is_full = error.errno in _FULL and error.filename is None
         if not (is_full or isinstance(error, BrokenPipeError)):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

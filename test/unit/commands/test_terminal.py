@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every command does alike at the terminal."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -73,6 +74,13 @@ def test_a_full_disk_is_named_in_one_line(words):
         )
     assert done.stderr == b'the output cannot be written: No space left on device\n'
     assert done.returncode == 1
+
+
+def test_a_used_up_quota_is_named_in_one_line(monkeypatch):
+    monkeypatch.setattr(os, 'dup2', lambda *_: None)
+    words = 'the output cannot be written: Disk quota exceeded'
+    with pytest.raises(SystemExit, match=words), quiet_pipe():
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
 
 def test_a_stream_that_is_closed_takes_what_is_printed(monkeypatch):
