@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import rclpy
 import yaml
 from calibration_files import SHIPPED, write
 from pace import until
@@ -16,7 +17,7 @@ from pace import until
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import matrix_from_quat
-from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list
+from ur5_pick_place.nodes.cell.node_list import ROBOTS, NodeSpec, node_list
 from ur5_pick_place.nodes.ros.distro import discovery, distro
 
 REPO = Path(__file__).resolve().parents[2]
@@ -127,6 +128,13 @@ def test_a_node_has_namespace_and_names_on_its_command_line():
     for spec in node_list('sim', CONFIG, tf_prefix='', controller='on'):
         words = spec.arguments()
         assert 'tf_prefix:=""' in words and 'controller:="on"' in words, 'text stays text'
+
+
+def test_ros_takes_a_path_of_any_letters():
+    spec = NodeSpec('pick_place', '', (), {'poses_file': '/home/Zoë 😀/"my" %s: {x}.yaml'})
+    context = rclpy.Context()
+    context.init(args=spec.arguments())
+    context.try_shutdown()
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ _LINES = ('lin', 'lin_or_ptp')
 _MOVES = 1e-7  # [rad] of the reference from one sample to the next
 _FLOOR = 0.01  # [mm] lower bound of the logarithmic axes
 _DESCRIPTION = (
-    __doc__ + ' A spot "x y yaw" is the centre of the cube on the table in base_link, in metres '
-    'and degrees.'
+    f'{__doc__ or ""} A spot "x y yaw" is the centre of the cube on the table in base_link, in '
+    'metres and degrees.'
 )
 _EPILOG = (
     'All figures are computed from measured joints. Every move ends at rest, so that moves can '

@@ -4,6 +4,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -163,6 +164,11 @@ def test_the_command_prints_keeps_and_draws_what_was_measured(
     (line,) = (line for line in said.splitlines() if line.startswith('largest deviation'))
     assert line.split()[-2:] == [f'{deviation:.3f}', '-']
     assert kept.with_suffix('.png').read_bytes().startswith(b'\x89PNG')
+
+
+def test_python_may_leave_out_the_texts_of_modules():
+    source, bare = Path(compare.__file__).read_text(), {'__name__': 'compare', '__doc__': None}
+    exec(compile(source, 'compare.py', 'exec', optimize=2), bare)
 
 
 def test_preset_lag_and_spots_are_passed_on_and_every_move_ends_at_rest(monkeypatch, tmp_path):

@@ -47,8 +47,8 @@ class NodeSpec:
         for file in self.parameter_files:
             arguments += ['--params-file', str(file)]
         for name, value in self.parameters.items():
-            # JSON is YAML without its surprises.
-            arguments += ['-p', f'{name}:={json.dumps(value)}']
+            # JSON is YAML without its surprises, but for the pairs by which it escapes an emoji.
+            arguments += ['-p', f'{name}:={json.dumps(value, ensure_ascii=False)}']
         return arguments
 
 
