@@ -156,18 +156,6 @@ def test_a_wanted_stop_brakes_within_the_limits_and_near_the_line(method):
     assert np.abs(cell.rates[1]).max() < 10.0
 
 
-def test_without_new_messages_the_arm_comes_to_rest_by_itself():
-    """What was sent last ends at rest, so that nothing need be said on a dead link."""
-    path, cell = plan('resolved_rate'), Cell(START, 0.03)
-    loop = loop_on(path, 'resolved_rate')
-    cell.run(loop, seconds=1.0)
-    assert np.abs(cell.driver.qd).max() > 0.05
-    for _ in range(80):
-        cell.cycle()
-    assert np.abs(cell.driver.qd).max() < 1e-3
-    assert np.abs(cell.rates[1]).max() < 10.0
-
-
 def test_half_a_second_in_which_nothing_is_heard_is_made_up_for():
     """Our process stood; the arm came to rest on its ramp, and is led on from there."""
     path, cell = plan('resolved_rate'), Cell(START, 0.03)

@@ -142,16 +142,12 @@ def test_a_place_read_from_a_frame_has_no_spot():
         (['--cycle', 'cycle_hand_over.yaml', '--start', '0.41 0.25 0'], 'mm apart'),
         (['--grid', '9 1 1', '--ur-type', 'ur3'], 'end of cube .* out of reach|off the table'),
         (['--grid', '2 1 1', '--target', '0.45 -0.26 90'], 'mm apart'),
+        (['--grid', '5 5 1'], '--grid 5 5 1: the cycle needs 25 cubes.*at most 24'),
     ],
 )
 def test_a_combination_that_makes_no_sense_is_refused_before_anything_starts(arguments, reason):
     with pytest.raises(InvalidInput, match=reason):
         read_options(arguments)
-
-
-def test_a_pallet_of_more_cubes_than_the_cell_holds_is_refused_with_both_numbers():
-    with pytest.raises(InvalidInput, match='--grid 5 5 1: the cycle needs 25 cubes.*at most 24'):
-        read_options(['--grid', '5 5 1'])
 
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)

@@ -9,12 +9,9 @@ import pytest
 from closeness import assert_transforms_close
 from lab.in_process import InProcessCell
 
-from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.spots import SpotChecker, default_spots
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, make_transform
-from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.physics.world import CellSettings, World
 
@@ -79,11 +76,6 @@ def test_the_places_of_the_demo_suit_the_reach(ur_type: str) -> None:
     np.testing.assert_allclose(world_of(ur_type).T_world_part[:2, 3], start[:2])
 
 
-def test_the_spots_of_a_ur5_are_too_far_for_a_ur3() -> None:
-    with pytest.raises(InvalidInput, match='out of reach'):
-        SpotChecker('ur3').check_pair(*default_spots('ur10'))
-
-
 @pytest.mark.parametrize(
     ('ur_type', 'method'),
     [
@@ -108,10 +100,3 @@ def test_a_cycle_places_the_cube_within_half_a_millimetre(ur_type: str, method: 
     assert not cell.stop_reason
     assert math.dist(cell.T_world_part[:2, 3], target[:2]) < 0.5e-3
     assert cell.speed < 1.005, 'no joint beyond the speed of its type'
-
-
-def test_the_demo_and_the_nodes_take_the_type() -> None:
-    options = read_options(['--ur-type', 'ur3e'])
-    assert (options.task.start, options.task.target) == default_spots('ur3e')
-    specs = node_list('sim', CONFIG, ur_type='ur3e')
-    assert {spec.parameters['ur_type'] for spec in specs} == {'ur3e'}

@@ -13,7 +13,6 @@ from solids import UR5
 
 from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.demo.cycle_layout import with_wall
-from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, inverse
@@ -99,11 +98,3 @@ def test_a_box_of_the_scene_file_is_solid(wall):
         return most
 
     assert torque_behind(()) < 10.0 < 100.0 < torque_behind(load_boxes(wall))
-
-
-def test_the_demo_takes_a_wall_by_its_height(tmp_path):
-    assert read_options(['--wall', '0.35', '--out', str(tmp_path)]).wall == 0.35
-    assert read_options(['--out', str(tmp_path)]).wall == 0.0
-    for wrong in ('high', 'nan', '-0.1', '3'):
-        with pytest.raises(SystemExit):
-            read_options([f'--wall={wrong}', '--out', str(tmp_path)])

@@ -364,13 +364,6 @@ def test_a_point_is_meant_tool_down_with_its_yaw_in_degrees():
     assert np.allclose(box[:3, :3], [[0, -1, 0], [1, 0, 0], [0, 0, 1]])
 
 
-def test_a_number_of_numpy_is_quoted_plainly():
-    with pytest.raises(InvalidInput, match='yaw_deg = 450.0 deg: must lie'):
-        requests.tcp_pose((0.4, 0.0, 0.1), np.float64(450.0), None)
-    with pytest.raises(InvalidInput, match=r'xyz = \(nan, 0.0\): must be 3'):
-        requests.tcp_pose((np.float64('nan'), np.float32(0.0)), None, None)
-
-
 @pytest.mark.parametrize('name', ['', None, 7, b'crate'])
 def test_names_and_frames_must_be_text(name):
     with pytest.raises(InvalidInput, match='name = .*must be text'):

@@ -73,7 +73,7 @@ def test_a_yaw_that_only_turns_the_cube_off_the_edge_is_refused(checker: SpotChe
         (['--rtf', 'fast'], '0.05 to 5'),
         (['--rtf', 'inf'], '0.05 to 5'),
         (['--seed', '-1'], 'whole number'),
-        (['--seed', '1e3'], 'whole number'),
+        (['--wall', '3'], '0.05 to 0.6'),
         (['--grid', '2 1'], 'must be three whole numbers, 1 to 9'),
     ],
 )

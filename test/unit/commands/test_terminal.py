@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe, seed_number
+from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
 
 CYCLE = Path(__file__).parents[3] / 'config/cycle.yaml'
 
@@ -117,9 +116,3 @@ def test_a_seed_is_a_whole_number_of_bounded_length(text, capsys):
         parser.parse_args(['--seed', text])
     assert f'{text!r}: must be a whole number, 0 or more' in capsys.readouterr().err
     assert parser.parse_args(['--seed', '18446744']).seed == 18446744
-
-
-def test_millimetres_are_asked_about():
-    check_metres('--xyz', (1.5, -1.0, 0.3))
-    with pytest.raises(InvalidInput, match='--xyz 450 100 300: is .* metres, not mm'):
-        check_metres('--xyz', (450.0, 100.0, 300.0))

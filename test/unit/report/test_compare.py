@@ -189,24 +189,11 @@ def test_preset_lag_and_spots_are_passed_on_and_every_move_ends_at_rest(monkeypa
     assert changes['velocity_scaling'] == pytest.approx(0.3), 'lag times speed as usual'
 
 
-@pytest.mark.parametrize(
-    ('given', 'words'),
-    [
-        (['--lag', '-1'], 'servo_lag = -1.0 s: must lie in'),
-        (['--start', '9 0 0'], 'start: the cube at (9.000, 0.000) m, 0 deg is off the table'),
-    ],
-)
-def test_what_the_cell_cannot_do_is_refused_before_anything_runs(given, words, capsys):
-    assert compare.main(given) == 2
-    assert words in capsys.readouterr().err
+def test_what_the_cell_cannot_do_is_refused_before_anything_runs(capsys):
+    assert compare.main(['--lag', '-1']) == 2
+    assert 'servo_lag = -1.0 s: must lie in' in capsys.readouterr().err
 
 
 def test_two_measurements_that_end_in_one_second_are_both_kept(tmp_path) -> None:
     paths = [compare.keep_record(tmp_path, 'soak', {'n': n}) for n in range(5)]
     assert [json.loads(path.read_text())['n'] for path in paths] == [0, 1, 2, 3, 4]
-
-
-def test_a_folder_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
-    (tmp_path / 'file').write_text('mine')
-    assert compare.main(['--out', str(tmp_path / 'file')]) == 2
-    assert 'file is not a writable folder' in capsys.readouterr().err

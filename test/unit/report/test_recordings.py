@@ -471,12 +471,6 @@ def test_without_an_optional_package_one_line_says_what_to_install(
     assert code == (0 if package == 'jinja2' else 2) and 'pip install' in line
 
 
-def test_log_times_are_those_of_the_messages(recorded: Path) -> None:
-    recording = read_recording(recorded, is_wanted)
-    assert recording.begin == log_time(JOINTS, JOINTS.t[0])
-    assert recording.end == log_time(JOINTS, JOINTS.t[-1])
-
-
 @pytest.mark.parametrize('spacing', [0.002, 0.004, 0.008])
 def test_joints_are_compared_with_the_reference_of_their_own_time(spacing):
     """An arm that follows exactly has no error at any rate of the controller's states."""

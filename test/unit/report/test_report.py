@@ -290,10 +290,3 @@ def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path, capsys):
     assert report.main([str(tmp_path / 'latest')]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert 'latest: no such folder; run `demo` first' in line and 'Errno' not in line
-
-
-@pytest.mark.parametrize('rate', ['abc', 'nan', '0', '-1e3'])
-def test_a_rate_that_is_none_is_refused_with_its_bounds(rate, capsys):
-    with pytest.raises(SystemExit):
-        report.main(['--replay', '--rate', rate])
-    assert 'must be a number in 0.01 to 100' in capsys.readouterr().err

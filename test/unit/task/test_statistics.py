@@ -53,17 +53,6 @@ def test_a_cycle_with_a_pause_counts_but_its_time_does_not():
     assert (statistics.total.timed, statistics.total.mean) == (1, 5.0)
 
 
-def test_a_part_gripped_before_a_stop_is_not_placed_by_the_next_run():
-    statistics = Statistics()
-    statistics.take(0.0, events.STARTED, {'job': 'run'})
-    statistics.take(1.0, events.GRASP_VERIFIED, {})
-    reason = 'protective stop at stage 3: unlock it'
-    statistics.take(2.0, events.STOPPED, {'job': 'run', 'stage': 'lift', 'reason': reason})
-    run_cycles(statistics, [5.0], t=20.0)
-    assert (statistics.total.cycles, statistics.total.placed) == (1, 1)
-    assert statistics.total.stops == {'protective stop at stage #': 1}
-
-
 def test_a_part_counts_when_it_is_released_however_the_cycle_goes_on():
     statistics = Statistics()
     statistics.take(0.0, events.STARTED, {'job': 'run'})

@@ -130,13 +130,6 @@ def test_an_input_that_does_not_come_ends_the_run_by_name(inputs, reason):
     assert cell.job.is_done and cell.job.error.startswith(reason)
 
 
-def test_a_stop_ends_a_wait_at_once():
-    cell = Cell(button(3600.0))
-    cell.tick(0.1)
-    cell.job.tick(Observation(cell.t, np.zeros(6), stop_reason='stop requested'))
-    assert cell.job.is_done and cell.job.error == 'stop requested'
-
-
 def test_an_output_is_done_when_io_states_shows_it():
     cell = Cell(Stage('lamp', 'set_output', pin=3, value=True))
     cell.tick(0.1)
