@@ -4,11 +4,7 @@
 import ast
 import copy
 
-from ur5_pick_place.sim.controller.script.expressions import (
-    ARRAYS,
-    LONGEST_CHAIN,
-    Expressions,
-)
+from ur5_pick_place.sim.controller.script.expressions import ARRAYS, LONGEST_CHAIN, Expressions
 from ur5_pick_place.sim.controller.script.scope import Scope, place
 
 _DEEPEST = 18  # nested blocks: Python has 20 for loops
@@ -77,13 +73,11 @@ class Parser(Expressions):
             self._fail(f'compile_error_function_defined_twice:{name}:', self._at - 1)
         defaults = self._parameters()
         self._expect(':')
-        parameters = {key: value is not None for key, value in defaults.items()}
-        scope = Scope(len(self._scopes), name, begin, outer, parameters)
+        scope = Scope(len(self._scopes), name, begin, outer, defaults)
         self._scopes.append(scope)
         outer.functions[name] = self._scope = scope
         loops, self._loops = self._loops, 0
-        unset = [self._default(key, value) for key, value in defaults.items() if value]
-        scope.body = [*unset, self._pause(), *self._block('end')]
+        scope.body = [self._pause(), *self._block('end')]
         self._expect('end')
         self._scope, self._loops = outer, loops
         outer.definitions.append(self._definition(scope))
@@ -105,22 +99,10 @@ class Parser(Expressions):
             defaults[name] = default
         return defaults
 
-    def _default(self, name: str, value: ast.expr) -> ast.stmt:
-        """Return 'if the argument is missing, take the default'."""
-        variable = self._scope.identifier(name)
-        here = self._here()
-        given = ast.Name(variable, ast.Load(), **here)
-        test = ast.Compare(given, [ast.Is()], [_unset()], **here)
-        store = ast.Assign([ast.Name(variable, ast.Store(), **here)], value, **here)
-        return ast.If(test, [store], [], **here)
-
     def _definition(self, scope: Scope) -> ast.FunctionDef:
         args = [ast.arg(scope.identifier(name), **place()) for name in scope.parameters]
-        defaults: list[ast.expr] = [_unset() for has in scope.parameters.values() if has]
-        arguments = ast.arguments([], args, None, [], [], None, defaults)
-        return ast.FunctionDef(
-            scope.function_identifier, arguments, scope.body, [], **place()
-        )
+        arguments = ast.arguments([], args, None, [], [], None, [])
+        return ast.FunctionDef(scope.function_identifier, arguments, scope.body, [], **place())
 
     def _pause(self) -> ast.stmt:
         """Return 'yield, if the computing of this cycle is spent'."""
@@ -141,16 +123,14 @@ class Parser(Expressions):
             self._bind(call, function, at)
 
     def _bind(self, call: ast.Call, function: Scope, at: int) -> None:
-        """Point a call to its function; refuses arguments that do not fit."""
+        """Point a call to its function, and add defaults; refuses arguments that do not fit."""
         names = list(function.parameters)
         given = names[: len(call.args)] + [key.arg or '' for key in call.keywords]
-        missing = [n for n, has in function.parameters.items() if not has and n not in given]
-        if (
-            len(call.args) > len(names)
-            or missing
-            or not set(given) <= set(names)
-            or len(set(given)) < len(given)
-        ):
+        for name, default in function.parameters.items():
+            if default is not None and name not in given:
+                given.append(name)
+                call.keywords.append(ast.keyword(name, default, **self._here(at)))
+        if len(call.args) > len(names) or sorted(given) != sorted(names):
             wanted = ', '.join(names) or 'none'
             self._fail(f'compile_error_arguments:{function.name} takes: {wanted}', at)
         assert isinstance(call.func, ast.Name)
@@ -276,7 +256,3 @@ _STATEMENTS = {
         ('enter_critical', 'exit_critical', 'halt', 'pause', 'kill', 'join'), Parser._simple
     ),
 }
-
-
-def _unset() -> ast.Name:
-    return ast.Name('UNSET', ast.Load(), **place())

@@ -23,14 +23,14 @@ class Scope:
     """
     The names of a function, thread or program, and its code.
 
-    `begin`: index of the word that it starts at. `parameters`: by name, whether it has a default.
+    `begin`: index of the word that it starts at. `parameters`: defaults by name.
     """
 
     number: int
     name: str
     begin: int
     parent: 'Scope | None'
-    parameters: dict[str, bool]
+    parameters: dict[str, ast.expr | None]
     assigned: dict[str, int] = field(default_factory=dict)  # name: word of the first assignment
     own: set[str] = field(default_factory=set)
     shared: set[str] = field(default_factory=set)
@@ -74,12 +74,8 @@ class Scope:
 
     def declarations(self) -> list[ast.stmt]:
         """Return what tells Python which names of others the function assigns."""
-        ours, outer = set(), set()
-        for name in self.assigned:
-            owner = self.owner(name)
-            if owner is not None and owner.parent is None:
-                ours.add(owner.identifier(name))
-            elif owner is not None and owner is not self:
-                outer.add(owner.identifier(name))
-        head: list[ast.stmt] = [ast.Global(sorted(ours), **place())] if ours else []
-        return head + ([ast.Nonlocal(sorted(outer), **place())] if outer else [])
+        owners = [(name, owner) for name in self.assigned if (owner := self.owner(name))]
+        ours = [owner.identifier(name) for name, owner in owners if not owner.parent]
+        outer = [o.identifier(name) for name, o in owners if o.parent and o is not self]
+        head: list[ast.stmt] = [ast.Global(ours, **place())] if ours else []
+        return head + ([ast.Nonlocal(outer, **place())] if outer else [])
