@@ -4,13 +4,15 @@
 import numpy as np
 
 from ur5_pick_place.kinematics import HOME, forward, jacobian, load_model, solutions_near
+from ur5_pick_place.sim.controller.registers import Registers
 from ur5_pick_place.sim.controller.script.program import Program
 
 
-class ScriptRobot:
+class ScriptRobot(Registers):
     """`Robot` of `sim/controller/script/robot.py`; `events`: what programs have sent, in order."""
 
     def __init__(self, step_time=0.008, ur_type='ur5'):
+        super().__init__()
         self.model = load_model(ur_type)
         self.step_time, self.time_scale, self.time = step_time, 1.0, 100.0
         self.version = (3, 15, 8, 106339) if step_time == 0.008 else (5, 19, 0, 1210631)
@@ -24,13 +26,7 @@ class ScriptRobot:
         self.tcp = np.eye(4)
         self.payload, self.payload_cog, self.payload_inertia = 0.0, np.zeros(3), np.zeros(6)
         self.gravity = np.array([0.0, 0.0, 9.82])
-        self.tool_voltage = self.digital_inputs = self.digital_outputs = 0
-        self.analog_inputs, self.analog_outputs = [0.0] * 4, [0.0] * 2
-        self.analog_output_types = 0
-        self.input_ints, self.output_ints = [0] * 48, [0] * 48
-        self.input_floats, self.output_floats = [0.0] * 48, [0.0] * 48
-        self.input_bits, self.output_bits = [False] * 128, [False] * 128
-        self.flags = [False] * 32
+        self.tool_voltage = 0
         self.popup_open = self.is_free = self.has_external_wrench = False
         self.events = []
         self.targets = []  # (q, qd) of every cycle

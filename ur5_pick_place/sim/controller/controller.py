@@ -24,12 +24,7 @@ from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.layouts import table_height
 from ur5_pick_place.sim.physics.hand import Cup
 from ur5_pick_place.sim.physics.world import CellSettings, World
-from ur5_pick_place.sim.robot import (
-    ContactSettings,
-    ContactWatch,
-    RobotMode,
-    SafetyMode,
-)
+from ur5_pick_place.sim.robot import ContactSettings, ContactWatch, RobotMode, SafetyMode
 from ur5_pick_place.sim.robot import Program as ProgramState
 
 STOPPING, STOPPED, PLAYING, PAUSING, PAUSED, RESUMING = range(6)
@@ -80,7 +75,7 @@ class Controller(Robot):
         self._waiting: deque[Future[Program]] = deque()
         self._compiler, self._is_flooded = Compiler(), False
         self._contact = ContactWatch(_CONTACT, self.step_time)
-        self._safety = self.safety
+        self._safety, self.safety_changed = self.safety, False
         self._unlock_due = math.inf
         if is_cold:
             self.robot.power_off()
@@ -140,9 +135,6 @@ class Controller(Robot):
             except ScriptError as error:
                 self.exception(error.line, error.column, error.text)
                 continue
-            except (RecursionError, MemoryError) as error:
-                self.exception(1, 1, f'{type(error).__name__}')
-                continue
             if program.is_secondary:
                 program.step()
                 program.kill()
@@ -198,11 +190,9 @@ class Controller(Robot):
 
     def power_on(self) -> bool:
         """Switch the arm on; its tool gets the voltage of the installation."""
-        was_off = self.robot.mode is RobotMode.POWER_OFF
-        done = self.robot.power_on()
-        if done and was_off:
+        if self.robot.mode is RobotMode.POWER_OFF and self.robot.power_on():
             self.robot.tool_voltage = _TOOL_VOLTAGE
-        return done
+        return self.robot.power_on()
 
     def release_brakes(self) -> bool:
         """Make the arm ready to move."""
@@ -244,7 +234,8 @@ class Controller(Robot):
         self._read()
         self._watch_contact()
         self._wire_gripper()
-        if self.safety is not self._safety:
+        self.safety_changed = self.safety is not self._safety
+        if self.safety_changed:
             self._safety = self.safety
             self.outbox.append(messages.safety_message(self.time, self._safety))
 
@@ -325,5 +316,4 @@ class Controller(Robot):
         if isinstance(hand, Cup):
             hand.blows = powered and bool(self.digital_outputs >> TOOL_PIN_1 & 1)
         hand.close(powered and bool(self.digital_outputs >> TOOL_PIN_0 & 1))
-        present = powered and hand.part_present
-        self.set_input(TOOL_PIN_0, present)
+        self.set_input(TOOL_PIN_0, powered and hand.part_present)

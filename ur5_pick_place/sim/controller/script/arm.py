@@ -27,8 +27,7 @@ _JACOBIAN_WORK = 15  # loops that it takes as long as
 # [1/s2 per unit of gain], which UR does not publish; so chosen that the stiffest setting, which is
 # the one of UR's driver (gain 2000, lookahead 0.03 s), is critically damped as the cell's servos
 _STIFFNESS = (2.0 / 0.03) ** 2 / 2000.0
-IDLE_BRAKE = 10.0
-"""[rad/s2] with which an arm stops that a thread has left in motion."""
+_IDLE_BRAKE = 10.0  # [rad/s2] with which an arm stops that a thread has left in motion
 
 
 class Arm:
@@ -88,7 +87,7 @@ class Arm:
                 return
             except ScriptFault:
                 self.tails = []
-        self.ramp(self.qd if self._keeps_speed else np.zeros(6), IDLE_BRAKE, dt)
+        self.ramp(self.qd if self._keeps_speed else np.zeros(6), _IDLE_BRAKE, dt)
 
     def claim(self, dt: float, keeps_speed: bool) -> None:
         """Let the running thread move the arm for `dt` [s]; refused if another does already."""

@@ -2,6 +2,7 @@
 """The built-ins for inputs, outputs, registers and flags."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.values import (
@@ -23,23 +24,18 @@ def boolean(value: Value) -> bool:
     return bool(value)
 
 
-def _changed(bits: int, bit: int, value: Value) -> int:
-    return bits | 1 << bit if boolean(value) else bits & ~(1 << bit)
-
-
 def _digital(robot: Robot, group: str) -> BuiltIns:
     first, count = _GROUPS[group]
 
     def bit(n: Value) -> int:
         return first + integer(n, 0, count - 1)
 
-    def write(n: Value, b: Value) -> None:
-        robot.digital_outputs = _changed(robot.digital_outputs, bit(n), b)
-
     return {
         f'get_{group}digital_in': lambda n: bool(robot.digital_inputs >> bit(n) & 1),
         f'get_{group}digital_out': lambda n: bool(robot.digital_outputs >> bit(n) & 1),
-        f'set_{group}digital_out': write,
+        f'set_{group}digital_out': (
+            lambda n, b: robot.set_outputs(1 << bit(n), boolean(b) << bit(n))
+        ),
     }
 
 
@@ -51,8 +47,8 @@ def _analog(robot: Robot) -> BuiltIns:
         robot.analog_outputs[integer(n, 0, 1)] = fraction
 
     def set_domain(port: Value, domain: Value) -> None:
-        kinds = _changed(robot.analog_output_types, integer(port, 0, 1), integer(domain, 0, 1))
-        robot.analog_output_types = kinds
+        n, is_voltage = integer(port, 0, 1), integer(domain, 0, 1)
+        robot.analog_output_types = robot.analog_output_types & ~(1 << n) | is_voltage << n
 
     def set_voltage(voltage: Value) -> None:
         wanted = integer(voltage, 0, 24)
@@ -86,6 +82,10 @@ def _reader(values: Sequence[Value]) -> Callable[[Value], Value]:
     return lambda address: values[integer(address, 0, len(values) - 1)]
 
 
+def _put(values: list[Any], n: Value, value: Value) -> None:
+    values[integer(n, 0, len(values) - 1)] = value
+
+
 def _registers(robot: Robot) -> BuiltIns:
     reads = {
         f'read_{way}_{word}_register': _reader(getattr(robot, f'{way}_{values}'))
@@ -95,24 +95,19 @@ def _registers(robot: Robot) -> BuiltIns:
 
     def write_int(address: Value, value: Value) -> None:
         whole = max(-_INT_MAX - 1, min(_INT_MAX, round(number(value))))
-        robot.output_ints[integer(address, 0, 47)] = whole
-
-    def write_float(address: Value, value: Value) -> None:
-        robot.output_floats[integer(address, 0, 47)] = number(value)
-
-    def write_bit(address: Value, value: Value) -> None:
-        robot.output_bits[integer(address, 0, 127)] = boolean(value)
-
-    def set_flag(n: Value, b: Value) -> None:
-        robot.flags[integer(n, 0, 31)] = boolean(b)
+        _put(robot.output_ints, address, whole)
 
     return {
         **reads,
         'write_output_integer_register': write_int,
-        'write_output_float_register': write_float,
-        'write_output_boolean_register': write_bit,
+        'write_output_float_register': (
+            lambda address, value: _put(robot.output_floats, address, number(value))
+        ),
+        'write_output_boolean_register': (
+            lambda address, value: _put(robot.output_bits, address, boolean(value))
+        ),
         'get_flag': lambda n: robot.flags[integer(n, 0, 31)],
-        'set_flag': set_flag,
+        'set_flag': lambda n, b: _put(robot.flags, n, boolean(b)),
     }
 
 

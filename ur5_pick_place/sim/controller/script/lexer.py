@@ -34,10 +34,11 @@ class ScriptError(InvalidInput):
 
 
 class Word(NamedTuple):
-    """A word: `kind` is number, string, name, sign or end."""
+    """A word: `kind` is number, string, name, sign or end; `start`: where, from 0."""
 
     kind: str
     text: str
+    start: int
 
 
 class Words:
@@ -52,23 +53,20 @@ class Words:
         if len(text) > LONGEST_PROGRAM:
             raise ScriptError(1, 1, f'the program has over {LONGEST_PROGRAM} characters')
         self._lines = [0, *(found.end() for found in re.finditer('\n', text))]
-        self._starts: list[int] = []
         self.words: list[Word] = []
         at = 0
         while at < len(text):
             found = _WORD.match(text, at)
             if found is None:
-                self._starts.append(at)
+                self.words.append(Word('', text[at], at))
                 raise ScriptError(*self.position(-1), f'syntax_error_on_token:{text[at]!r}:')
             if found.lastgroup != 'blank':
-                self.words.append(Word(found.lastgroup or '', found.group()))
-                self._starts.append(at)
+                self.words.append(Word(found.lastgroup or '', found.group(), at))
             at = found.end()
-        self.words.append(Word('end', ''))
-        self._starts.append(at)
+        self.words.append(Word('end', '', at))
 
     def position(self, index: int) -> tuple[int, int]:
         """Return line and column of a word, from 1."""
-        at = self._starts[index]
+        at = self.words[index].start
         line = bisect_right(self._lines, at)
         return line, at - self._lines[line - 1] + 1

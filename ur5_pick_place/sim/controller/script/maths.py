@@ -77,8 +77,6 @@ def _short(found: str) -> str:
 
 def _at(src: Value, index: Value) -> str:
     source = text(src)
-    if not source:
-        raise ScriptFault('the string is empty')
     return source[integer(index, 0, len(source) - 1)]
 
 

@@ -10,16 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
+from ur5_pick_place.sim.controller.script import paths
 from ur5_pick_place.sim.controller.script.arm import Arm, tcp_jacobian
-from ur5_pick_place.sim.controller.script.paths import (
-    JointMove,
-    Move,
-    OutOfReach,
-    ToolMove,
-    arc,
-    line,
-)
 from ur5_pick_place.sim.controller.script.robot import Robot
 from ur5_pick_place.sim.controller.script.scheduler import Scheduler, Wait
 from ur5_pick_place.sim.controller.script.values import (
@@ -55,58 +48,43 @@ class Motion:
         target = vector(q)
         lookahead = min(max(number(lookahead_time), _LOOKAHEAD[0]), _LOOKAHEAD[1])
         stiffness = min(max(number(gain), _GAIN[0]), _GAIN[1])
-        self._arm.tails = []
-        return self._follow(
+        return self._steer(
             lambda dt: self._arm.servo(target, lookahead, stiffness, dt), _positive(t, 't')
         )
 
     def speedj(self, qd: Value, a: Value = 1.4, t: Value = None) -> Wait:
         target, rate = self._arm.limited(vector(qd)), _positive(a, 'a')
-        self._arm.tails = []
         needed = float(np.abs(target - self._arm.qd).max()) / rate
-        duration = max(needed, self._robot.step_time) if t is None else number(t)
-        return self._follow(lambda dt: self._arm.ramp(target, rate, dt), duration, True)
+        return self._reach(lambda dt: self._arm.ramp(target, rate, dt), needed, t)
 
     def stopj(self, a: Value) -> Wait:
         rate = _positive(a, 'a')
-        self._arm.tails = []
         duration = float(np.abs(self._arm.qd).max()) / rate
-        yield from self._follow(lambda dt: self._arm.ramp(np.zeros(6), rate, dt), duration)
+        yield from self._steer(lambda dt: self._arm.ramp(np.zeros(6), rate, dt), duration)
         self._arm.qd = np.zeros(6)
 
     # the TCP
 
     def speedl(self, xd: Value, a: Value = 1.2, t: Value = None, aRot: Value = None) -> Wait:
         target, rates = vector(xd), self._rates(a, aRot)
-        self._arm.tails = []
         needed = self._change(target, rates)
-        duration = max(needed, self._robot.step_time) if t is None else number(t)
-        return self._follow(lambda dt: self._tool_ramp(target, rates, dt), duration, True)
+        return self._reach(lambda dt: self._tool_ramp(target, rates, dt), needed, t)
 
     def stopl(self, a: Value, aRot: Value = None) -> Wait:
         rest, rates = np.zeros(6), self._rates(a, aRot)
-        self._arm.tails = []
         while (duration := self._change(rest, rates)) > 1e-9:
-            yield from self._follow(lambda dt: self._tool_ramp(rest, rates, dt), duration)
+            yield from self._steer(lambda dt: self._tool_ramp(rest, rates, dt), duration)
         self._arm.qd = rest
 
     def servoc(self, pose: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0) -> Wait:
         """Approach a pose for one cycle, with at most `v` [m/s], so that it can stop there."""
         T = self._tool_goal(pose)
         speed, rates = _positive(v, 'v'), self._rates(a, None)
-        self._arm.tails = []
         here = self._robot.forward(self._arm.q) @ self._robot.tcp
-        path, length = line(here, T)
-        reach = min(speed, math.sqrt(2.0 * rates[0] * length))
-        ahead = path(min(1.0, 1e-3 / length)) if length > 1e-3 else T
-        twist = np.zeros(6)
-        twist[:3] = ahead[:3, 3] - here[:3, 3]
-        turn = ahead[:3, :3] @ here[:3, :3].T
-        twist[3:] = 0.5 * (turn - turn.T)[(2, 0, 1), (1, 2, 0)]
-        twist *= reach / max(min(length, 1e-3), 1e-9)
-        return self._follow(
-            lambda dt: self._tool_ramp(twist, rates, dt), self._robot.step_time, True
-        )
+        way = np.concatenate([T[:3, 3] - here[:3, 3], log_so3(T[:3, :3] @ here[:3, :3].T)])
+        _, length = paths.line(here, T)
+        twist = way / max(length, 1e-9) * min(speed, math.sqrt(2.0 * rates[0] * length))
+        return self._reach(lambda dt: self._tool_ramp(twist, rates, dt), 0.0)
 
     # moves
 
@@ -116,14 +94,14 @@ class Motion:
         rate, speed, duration = _positive(a, 'a'), _positive(v, 'v'), number(t)
         radius, end = not_negative(r, 'r'), self._joint_goal(q)
         yield from self._halt_before(rate)
-        start = self._arm.base
-        yield from self._run(JointMove(self._robot, start, end, rate, speed, duration), radius)
+        move = paths.JointMove(self._robot, self._arm.base, end, rate, speed, duration)
+        yield from self._run(move, radius)
 
     def movel(
         self, pose: Value, a: Value = 1.2, v: Value = 0.25, t: Value = 0.0, r: Value = 0.0
     ) -> Wait:
         T = self._tool_goal(pose)
-        return self._tool_move(lambda here: line(here, T), a, v, t, r)
+        return self._tool_move(lambda here: paths.line(here, T), a, v, t, r)
 
     def movep(self, pose: Value, a: Value = 1.2, v: Value = 0.25, r: Value = 0.0) -> Wait:
         return self.movel(pose, a, v, 0.0, r)
@@ -133,7 +111,7 @@ class Motion:
         mode: Value = 0,
     ) -> Wait:  # fmt: skip
         via, T, fixed = self._tool_goal(pose_via), self._tool_goal(pose_to), number(mode) == 1.0
-        return self._tool_move(lambda here: arc(here, via, T, fixed), a, v, 0.0, r)
+        return self._tool_move(lambda here: paths.arc(here, via, T, fixed), a, v, 0.0, r)
 
     def optimovej(self, q: Value, a: Value = 0.3, v: Value = 0.3, r: Value = 0.0) -> Wait:
         speed = _positive(v, 'v', 1.0) * float(self._robot.qd_max.min())
@@ -144,6 +122,18 @@ class Motion:
         return self.movel(pose, rate, speed, 0.0, r)
 
     # how they are executed
+
+    def _steer(
+        self, law: Callable[[float], None], duration: float, keeps_speed: bool = False
+    ) -> Wait:
+        """Follow a law that is no move: what rests of moves is dropped."""
+        self._arm.tails = []
+        return self._follow(law, duration, keeps_speed)
+
+    def _reach(self, law: Callable[[float], None], needed: float, t: Value = None) -> Wait:
+        """Follow a law for `t` [s], or until its speed is reached; the arm keeps that speed."""
+        duration = max(needed, self._robot.step_time) if t is None else number(t)
+        return self._steer(law, duration, True)
 
     def _follow(
         self, law: Callable[[float], None], duration: float, keeps_speed: bool = False
@@ -168,10 +158,10 @@ class Motion:
             start = self._arm.base
             path, length = path_from(self._robot.forward(start) @ self._robot.tcp)
             try:
-                move = ToolMove(self._robot, start, path, length, rate, speed, duration)
+                move = paths.ToolMove(self._robot, start, path, length, rate, speed, duration)
                 yield from self._run(move, radius)
                 return
-            except OutOfReach as error:  # a person may move the arm and let it go on
+            except paths.OutOfReach as error:  # a person may move the arm and let it go on
                 self._robot.error(_SINGULARITY, 0, 2, str(error))
                 self._robot.protective_stop()
                 self._arm.tails = []
@@ -182,7 +172,7 @@ class Motion:
         if self._arm.is_adrift:
             yield from self.stopj(rate)
 
-    def _run(self, move: Move, radius: float) -> Wait:
+    def _run(self, move: paths.Move, radius: float) -> Wait:
         """Run a move to its end, or to where the next may begin, `radius` [m] before it."""
         arm = self._arm
         arm.waypoint = move.end
@@ -199,9 +189,9 @@ class Motion:
         if end < move.duration:
             arm.tails.append((move, done))
 
-    def _blend_time(self, move: Move, radius: float) -> float:
+    def _blend_time(self, move: paths.Move, radius: float) -> float:
         """Return when the TCP comes within `radius` of the end, at the earliest half-way."""
-        if isinstance(move, ToolMove):
+        if isinstance(move, paths.ToolMove):
             return move.profile.time_before_end(radius)
         goal = self._robot.forward(move.end) @ self._robot.tcp
         low, high = 0.5 * move.duration, move.duration
@@ -235,9 +225,7 @@ class Motion:
         linear = _positive(a, 'a')
         return linear, linear if a_rot is None else _positive(a_rot, 'aRot')
 
-    def _change(
-        self, target: Array, rates: tuple[float, float], J: Array | None = None
-    ) -> float:
+    def _change(self, target: Array, rates: tuple[float, float], J: Array | None = None) -> float:
         """Return the time [s] to a twist (6,) from the present one, by this Jacobian or here."""
         if J is None:
             J = tcp_jacobian(self._robot, self._arm.q)

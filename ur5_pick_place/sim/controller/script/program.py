@@ -54,10 +54,10 @@ class Program:
         self.interpreter = Interpreter(self._compile_statement)
         builtins |= self.interpreter.builtins
         self._parser = Parser(text, builtins)
-        code = _compile(self._parser.parse())
+        code = _compile(self._parser.parse)
         self.name, self.is_secondary = self._parser.name, self._parser.is_secondary
         self.is_over = False
-        self._names = {'__builtins__': {}, 'UNSET': object(), **_HELPERS, **threads.helpers}
+        self._names = {'__builtins__': {}, **_HELPERS, **threads.helpers}
         self._names |= {f'b_{name}': function for name, function in builtins.items()}
         exec(code, self._names)  # only what `Parser` has made: prefixed names, constants
         self._main = self._names['f0_main']()
@@ -105,7 +105,8 @@ class Program:
 
     def _compile_statement(self, text: str) -> Callable[[], Steps]:
         """Return an interpreted statement as a function; raises `ScriptError`."""
-        exec(_compile(self._parser.parse_statement(text), '<interpreted>'), self._names)
+        code = _compile(lambda: self._parser.parse_statement(text), '<interpreted>')
+        exec(code, self._names)
         statement: Callable[[], Steps] = self._names['f0_main']
         return statement
 
@@ -141,9 +142,11 @@ class Compiler:
                 future.set_exception(error)
 
 
-def _compile(module: ast.Module, file: str = _FILE) -> CodeType:
+def _compile(parse: Callable[[], ast.Module], file: str = _FILE) -> CodeType:
     try:
-        return compile(module, file, 'exec', dont_inherit=True)
+        return compile(parse(), file, 'exec', dont_inherit=True)
+    except ScriptError:
+        raise
     except (RecursionError, MemoryError, SyntaxError, ValueError) as error:
         raise ScriptError(1, 1, f'compile_error_too_complex: {error}') from None
 

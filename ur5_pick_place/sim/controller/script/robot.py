@@ -107,8 +107,7 @@ class Robot(Registers):
 
     def history(self, steps: int) -> Array:
         """Return the joints (6,) measured `steps` cycles ago, or the oldest that are kept."""
-        last = len(self._history) - 1
-        return self._history[max(last - max(steps, 0), 0)]
+        return self._history[max(len(self._history) - 1 - steps, 0)]
 
     def command(self, q: Array, qd: Array) -> None:
         """Take this cycle's setpoint (6,) [rad], [rad/s]; an impossible one stops the arm."""

@@ -262,11 +262,9 @@ def _calculate(function: Callable[[Value, Value], Value], a: Value, b: Value) ->
         pairs, kind = ((a, x) for x in b), type(b)
     else:
         raise ScriptFault(f'type error: {describe(a)} with {describe(b)} in a calculation')
-    result = kind(
-        [
-            function(x, y) if type(x) is float is type(y) else _calculate(function, x, y)
-            for x, y in pairs
-        ]
-    )
-    WORK[0] += 1 + (len(result) >> 2)
-    return result
+    items = [
+        function(x, y) if type(x) is float is type(y) else _calculate(function, x, y)
+        for x, y in pairs
+    ]
+    WORK[0] += 1 + (len(items) >> 2)
+    return kind(items)
