@@ -36,10 +36,7 @@ _ACTIONS: dict[str, Callable[[Controller], bool]] = {
 }
 _LOCAL_TOO = {'close popup', 'close safety popup', 'shutdown'}
 _CB3_ALONE = ('setuserrole', 'getuserrole')
-_E_SERIES_ALONE = (
-    'is in remote control', 'set operational mode', 'get operational mode',
-    'clear operational mode',
-)  # fmt: skip
+_E_SERIES_ALONE = 'is in remote', 'set operational', 'get operational', 'clear operational'
 
 
 class DashboardServer:

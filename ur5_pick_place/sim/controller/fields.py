@@ -3,7 +3,6 @@
 
 import struct
 from collections.abc import Callable
-from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -71,9 +70,7 @@ _COMPUTED: dict[str, tuple[str, Getter]] = {
     'tool_output_current': ('DOUBLE', lambda s: 0.05 if s.c.tool_voltage else 0.0),
     'tool_temperature': ('DOUBLE', lambda s: _TOOL_TEMPERATURE),
     'tcp_force_scalar': ('DOUBLE', lambda s: float(np.linalg.norm(s.c.wrench[:3]))),
-    'actual_joint_voltage': (
-        'VECTOR6D', lambda s: (JOINT_VOLTAGE if s.is_powered else 0.0,) * 6
-    ),
+    'actual_joint_voltage': ('VECTOR6D', lambda s: (JOINT_VOLTAGE if s.is_powered else 0.0,) * 6),
     'actual_configurable_digital_input_bits': ('UINT64', lambda s: s.c.digital_inputs >> 8 & 255),
     'actual_configurable_digital_output_bits': (
         'UINT64', lambda s: s.c.digital_outputs >> 8 & 255
@@ -132,41 +129,42 @@ def _table() -> dict[str, Output]:
     for kind, paths in _ATTRIBUTES.items():
         found |= {name: Output(kind, attrgetter(path)) for name, path in paths.items()}
     for kind, names in _NOT_SIMULATED.items():
-        zero = (0.0,) * int(kind[6]) if kind.startswith('VECTOR') else 0
-        found |= {name: Output(kind, partial(_constant, zero)) for name in names}
+        found |= dict.fromkeys(names, Output(kind, _zero(_size(kind))))
     for name, (kind, values, n) in _LISTED.items():
-        found[name] = Output(kind, partial(_entry, values, n))
+        found[name] = Output(kind, _entry(values, n))
     for name, (bits, first) in _WORDS.items():
-        found[name] = Output('UINT32', partial(_word, bits, first))
+        found[name] = Output('UINT32', _word(bits, first))
     return found
 
 
-def _constant(value: Any, s: Sample) -> Any:
-    return value
+def _size(kind: str) -> int:
+    """Return how many numbers a vector has; 0 for what is none."""
+    return int(kind[6]) if kind.startswith('VECTOR') else 0
 
 
-def _entry(values: str, n: int, s: Sample) -> Any:
-    return getattr(s.c, values)[n]
+def _zero(size: int) -> Getter:
+    return lambda s: (0.0,) * size if size else 0
 
 
-def _word(bits: str, first: int, s: Sample) -> int:
-    levels = getattr(s.c, bits)[first : first + 32]
-    return sum(level << n for n, level in enumerate(levels))
+def _entry(values: str, n: int) -> Getter:
+    return lambda s: getattr(s.c, values)[n]
+
+
+def _word(bits: str, first: int) -> Getter:
+    return lambda s: sum(getattr(s.c, bits)[first + n] << n for n in range(32))
 
 
 _OUTPUTS = _table()
+_BYTES = (
+    'standard_digital_output', 'configurable_digital_output', 'tool_digital_output',
+    'standard_digital_output_mask', 'configurable_digital_output_mask',
+    'tool_digital_output_mask', 'standard_analog_output_mask', 'standard_analog_output_type',
+)  # fmt: skip
+_FRACTIONS = 'speed_slider_fraction', 'standard_analog_output_0', 'standard_analog_output_1'
 INPUTS = {
     'speed_slider_mask': 'UINT32',
-    'speed_slider_fraction': 'DOUBLE',
-    **{
-        f'{place}_digital_output{what}': 'UINT8'
-        for place in ('standard', 'configurable', 'tool')
-        for what in ('_mask', '')
-    },
-    'standard_analog_output_mask': 'UINT8',
-    'standard_analog_output_type': 'UINT8',
-    'standard_analog_output_0': 'DOUBLE',
-    'standard_analog_output_1': 'DOUBLE',
+    **dict.fromkeys(_BYTES, 'UINT8'),
+    **dict.fromkeys(_FRACTIONS, 'DOUBLE'),
     'external_force_torque': 'VECTOR6D',
 } | {
     name: output.kind
@@ -182,21 +180,16 @@ def output_of(name: str, is_cb3: bool) -> Output | None:
 class Recipe:
     def __init__(self, kinds: list[str]) -> None:
         self._struct = struct.Struct('>' + ''.join(_FORMATS[kind] for kind in kinds))
-        self._counts = [
-            int(_FORMATS[kind][:-1] or 1) if kind.startswith('VECTOR') else 0 for kind in kinds
-        ]
+        self._counts = [_size(kind) for kind in kinds]
         self.size = self._struct.size
 
     def pack(self, outputs: list[Output], sample: Sample) -> bytes:
         values: list[Any] = []
         for output, count in zip(outputs, self._counts, strict=True):
             value = output.value(sample)
-            if not count:
-                values.append(value)
-            elif isinstance(value, np.ndarray):
-                values += value.tolist()
-            else:
-                values += value
+            if isinstance(value, np.ndarray):
+                value = value.tolist()  # many times faster to pack
+            values += value if count else [value]
         return self._struct.pack(*values)
 
     def unpack(self, data: bytes) -> list[Any]:
@@ -210,11 +203,10 @@ class Recipe:
 class InputRecipe(Recipe):
     def __init__(self, c: Controller, names: list[str], kinds: list[str]) -> None:
         super().__init__(kinds)
-        self._controller, self._names = c, names
-        self._has_effects = not set(names) <= _LISTED.keys() | _WORDS.keys()
+        self._controller, self.names = c, names
 
     def write(self, data: bytes) -> None:
-        c, values = self._controller, dict(zip(self._names, self.unpack(data), strict=True))
+        c, values = self._controller, dict(zip(self.names, self.unpack(data), strict=True))
         for name, value in values.items():
             c.input_written(name)
             if name in _LISTED:
@@ -223,8 +215,7 @@ class InputRecipe(Recipe):
             elif name in _WORDS:
                 found, n = _WORDS[name]
                 getattr(c, found)[n : n + 32] = [bool(value >> i & 1) for i in range(32)]
-        if self._has_effects:
-            _write_pins(c, values)
+        _write_pins(c, values)
 
 
 def _write_pins(c: Controller, values: dict[str, Any]) -> None:

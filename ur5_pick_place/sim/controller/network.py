@@ -44,15 +44,11 @@ class Client:
         self._unsent: deque[tuple[bytes, bool]] = deque()
         self.unsent_bytes = self._sent = 0  # `_sent` of the first packet
 
-    @property
-    def is_behind(self) -> bool:
-        return bool(self._unsent)
-
     def send(self, packet: bytes, is_stream: bool = False) -> None:
         """Send a packet; `is_stream`: a newer one may replace it if the client reads slowly."""
         if self.ended:
             return
-        was_behind = self.is_behind
+        was_behind = self.unsent_bytes > 0
         self._unsent.append((packet, is_stream))
         self.unsent_bytes += len(packet)
         if not was_behind:
@@ -107,10 +103,6 @@ class Client:
         self.unsent_bytes, self.ended = 0, True
 
 
-def _ignore(client: Client) -> None:
-    pass
-
-
 @dataclass(eq=False)
 class Port:
     """
@@ -124,8 +116,8 @@ class Port:
 
     number: int
     received: Callable[[Client], bool]
-    greet: Callable[[Client], None] = _ignore
-    forget: Callable[[Client], None] = _ignore
+    greet: Callable[[Client], None] = lambda client: None
+    forget: Callable[[Client], None] = lambda client: None
     most: int = 1 << 16
     clients: list[Client] = field(default_factory=list)
     is_full: bool = False
@@ -185,11 +177,10 @@ class Network:
 
         What is left over is served the next time.
         """
-        now = perf_counter()
         while True:
-            self._serve_ready(0.0 if self._pending else max(until - now, 0.0), until)
-            now = perf_counter()
-            if now >= until:
+            rest = max(until - perf_counter(), 0.0)
+            self._serve_ready(0.0 if self._pending else rest, until)
+            if perf_counter() >= until:
                 return
 
     def _serve_ready(self, wait: float, until: float) -> None:
@@ -212,16 +203,16 @@ class Network:
 
     def flush(self) -> bool:
         """Send what waits; return whether that of a client waits which was not given up."""
-        behind = [client for client in self._clients if client.is_behind]
+        behind = [client for client in self._clients if client.unsent_bytes]
         for client in behind:
             client.flush()
-            client.is_given_up &= client.is_behind
-        return any(client.is_behind and not client.is_given_up for client in behind)
+            client.is_given_up &= client.unsent_bytes > 0
+        return any(client.unsent_bytes and not client.is_given_up for client in behind)
 
     def give_up(self) -> None:
         """Give up the clients that are behind, until they have caught up."""
         for client in self._clients:
-            client.is_given_up = client.is_behind
+            client.is_given_up = client.unsent_bytes > 0
 
     def _accept(self, listener: socket.socket, port: Port) -> None:
         for _ in range(_MOST_ACCEPTED):

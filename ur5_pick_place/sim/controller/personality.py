@@ -8,10 +8,8 @@ from ur5_pick_place.kinematics import Model, load_model
 from ur5_pick_place.sim.dashboard import VERSIONS
 from ur5_pick_place.sim.physics.arm import load_arm
 
-CB3, E_SERIES = 'cb3', 'e'
-SERIES = (CB3, E_SERIES)
-_BUILD = {CB3: 106339, E_SERIES: 1214702}
-_DATE = {CB3: 'Jun 20 2022', E_SERIES: 'Mar 10 2025'}
+SERIES = 'cb3', 'e'
+_SOFTWARE = {True: (106339, 'Jun 20 2022'), False: (1214702, 'Mar 10 2025')}  # build, date
 # Robot types of the primary interface, by a type's name without the e of its series.
 TYPE_CODES = {
     'ur3': 3, 'ur5': 1, 'ur7': 1, 'ur10': 2, 'ur12': 2, 'ur16': 4,
@@ -22,17 +20,12 @@ TYPE_CODES = {
 @dataclass(frozen=True)
 class Personality:
     ur_type: str
-    series: str  # one of SERIES
+    is_cb3: bool
     step_time: float  # [s] of a cycle
     version: tuple[int, int, int, int]
     date: str  # of the software
     type_code: int
     model: Model
-    payload: float  # rated [kg]
-
-    @property
-    def is_cb3(self) -> bool:
-        return self.series == CB3
 
 
 def personality(ur_type: str, series: str | None = None) -> Personality:
@@ -42,16 +35,17 @@ def personality(ur_type: str, series: str | None = None) -> Personality:
     Raises `InvalidInput`: the type is not of that series.
     """
     arm = load_arm(ur_type)
-    own = CB3 if arm.polyscope == '3' else E_SERIES
+    is_cb3 = arm.polyscope == '3'
+    own = 'cb3' if is_cb3 else 'e'
     if series not in (None, own):
         raise InvalidInput(f'series {series}: a {ur_type} is sold with series {own} alone')
+    build, date = _SOFTWARE[is_cb3]
     return Personality(
         ur_type=ur_type,
-        series=own,
+        is_cb3=is_cb3,
         step_time=arm.cycle,
-        version=(*VERSIONS[arm.polyscope], _BUILD[own]),
-        date=_DATE[own],
+        version=(*VERSIONS[arm.polyscope], build),
+        date=date,
         type_code=TYPE_CODES[ur_type.removesuffix('e')],
         model=load_model(ur_type),
-        payload=arm.payload,
     )

@@ -30,7 +30,6 @@ _TOOL_SPEED, _TOOL_ACCELERATION = 0.25, 1.2  # [m/s], [m/s2], what movel takes
 class PrimaryServer:
     def __init__(self, controller: Controller, offset: int = 0) -> None:
         self._controller = controller
-        self._safety = controller.safety
         self._readers: dict[Client, ProgramReader] = {}
         self._every = round(_PERIOD / controller.step_time)
         self._fixed = _kinematics(controller), _configuration(controller)
@@ -49,13 +48,12 @@ class PrimaryServer:
 
     def publish(self, sample: Sample) -> None:
         """Send the state when it is due or another safety mode is entered, and the messages."""
-        outbox, safety = self._controller.outbox, self._controller.safety
-        if self._controller.cycles % self._every == 0 or safety is not self._safety:
-            self._safety = safety
-            if any(port.clients for port in self.ports.values()):
-                _send([*self._primary, *self._secondary], state_packet(sample, *self._fixed))
-        while outbox:
-            _send(self._primary, outbox.popleft())
+        c = self._controller
+        is_due = c.cycles % self._every == 0 or c.safety_changed
+        if is_due and any(port.clients for port in self.ports.values()):
+            _send([*self._primary, *self._secondary], state_packet(sample, *self._fixed))
+        while c.outbox:
+            _send(self._primary, c.outbox.popleft())
         if any(port.clients for port in self._real_time):
             _send(self._real_time, real_time_packet(sample))
 
@@ -78,9 +76,8 @@ class PrimaryServer:
         if client.local_at_connect or not c.is_remote:
             if client.inbox and client.port in self._primary:
                 text = 'the robot is under local control: this connection is read-only'
-                client.send(
-                    messages.error_message(c.time, _READ_ONLY_CODE, 0, messages.VIOLATION, text)
-                )
+                level = messages.VIOLATION
+                client.send(messages.error_message(c.time, _READ_ONLY_CODE, 0, level, text))
             client.inbox.clear()
             return False
         reader = self._readers[client]
@@ -128,8 +125,8 @@ def _joints(s: Sample) -> bytes:
     c, volts = s.c, JOINT_VOLTAGE if s.is_powered else 0.0
     values: list[float] = []
     for i in range(6):
-        values += [c.q[i], c.target_q[i], c.qd[i], s.c.current[i], volts, c.temperature[i], 0.0]
-        values.append(s.joint_modes[i])
+        values += [c.q[i], c.target_q[i], c.qd[i], c.current[i], volts, c.temperature[i], 0.0,
+                   s.joint_modes[i]]
     return _part(1, 'dddffffB' * 6, *values)
 
 

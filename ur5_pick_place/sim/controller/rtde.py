@@ -5,19 +5,12 @@ import struct
 from collections.abc import Callable
 
 from ur5_pick_place.sim.controller.controller import Controller
-from ur5_pick_place.sim.controller.fields import (
-    INPUTS,
-    InputRecipe,
-    Output,
-    Recipe,
-    output_of,
-)
+from ur5_pick_place.sim.controller.fields import INPUTS, InputRecipe, Output, Recipe, output_of
 from ur5_pick_place.sim.controller.network import Client, Port
 from ur5_pick_place.sim.controller.sample import Sample
 
 PORT = 30004
-VERSION, CONTROLLER_VERSION, TEXT, DATA = ord('V'), ord('v'), ord('M'), ord('U')
-SET_OUTPUTS, SET_INPUTS, START, PAUSE = ord('O'), ord('I'), ord('S'), ord('P')
+_TEXT, _DATA = ord('M'), ord('U')
 _MOST_RECIPES = 255
 _MOST_FAULTS = 20  # of a connection
 _WARNING = 2
@@ -32,7 +25,6 @@ class _Session:
         self.is_sending = False
         self.faults = 0  # packets that were no request
         self.inputs: dict[int, InputRecipe] = {}
-        self.claimed: set[str] = set()
 
 
 class RtdeServer:
@@ -41,14 +33,14 @@ class RtdeServer:
         self._sessions: dict[Client, _Session] = {}
         self.port = Port(PORT + offset, self._received, self._greet, self._forget, most=1 << 17)
         self._handlers: dict[int, Callable[[Client, _Session, bytes], bytes | None]] = {
-            VERSION: self._agree_version,
-            CONTROLLER_VERSION: self._controller_version,
-            SET_OUTPUTS: self._set_up_outputs,
-            SET_INPUTS: self._set_up_inputs,
-            START: self._start,
-            PAUSE: self._pause,
-            DATA: self._data,
-            TEXT: lambda client, session, payload: None,
+            ord('V'): self._agree_version,
+            ord('v'): self._controller_version,
+            ord('O'): self._set_up_outputs,
+            ord('I'): self._set_up_inputs,
+            ord('S'): self._start,
+            ord('P'): self._pause,
+            _DATA: self._data,
+            _TEXT: lambda client, session, payload: None,
         }
 
     def publish(self, sample: Sample) -> None:
@@ -58,7 +50,7 @@ class RtdeServer:
             if session.is_sending and session.recipe and due:
                 data = session.recipe.pack(session.outputs, sample)
                 head = b'\x01' if session.version == 2 else b''
-                client.send(_packet(DATA, head + data), is_stream=True)
+                client.send(_packet(_DATA, head + data), is_stream=True)
 
     def _greet(self, client: Client) -> None:
         self._sessions[client] = _Session()
@@ -96,13 +88,9 @@ class RtdeServer:
         if session.faults > _MOST_FAULTS:
             client.end()
             return
-        data = text.encode()[:255]
-        if session.version == 1:
-            client.send(_packet(TEXT, bytes([_WARNING]) + data))
-            return
-        source = b'RTDE'
-        body = bytes([len(data)]) + data + bytes([len(source)]) + source + bytes([_WARNING])
-        client.send(_packet(TEXT, body))
+        data, level = text.encode()[:255], bytes([_WARNING])
+        in_2 = bytes([len(data)]) + data + b'\x04RTDE' + level
+        client.send(_packet(_TEXT, level + data if session.version == 1 else in_2))
 
     def _agree_version(self, client: Client, session: _Session, payload: bytes) -> bytes:
         (wanted,) = struct.unpack('>H', payload)
@@ -131,16 +119,14 @@ class RtdeServer:
         return bytes([is_valid])[: session.version - 1] + ','.join(kinds).encode()
 
     def _set_up_inputs(self, client: Client, session: _Session, payload: bytes) -> bytes:
-        taken = set().union(*(s.claimed for s in self._sessions.values() if s is not session))
+        others = [s for s in self._sessions.values() if s is not session]
+        taken = {name for s in others for recipe in s.inputs.values() for name in recipe.names}
         names = _names(payload)
-        kinds = [
-            'IN_USE' if name in taken else INPUTS.get(name) or 'NOT_FOUND' for name in names
-        ]
+        kinds = ['IN_USE' if name in taken else INPUTS.get(name, 'NOT_FOUND') for name in names]
         number = len(session.inputs) + 1
         is_valid = bool(names) and not {'IN_USE', 'NOT_FOUND'} & set(kinds)
         if not is_valid or number > _MOST_RECIPES:
             return b'\x00' + ','.join(kinds).encode()
-        session.claimed |= set(names)
         session.inputs[number] = InputRecipe(self._controller, names, kinds)
         return bytes([number]) + ','.join(kinds).encode()
 

@@ -13,6 +13,11 @@ from ur5_pick_place.sim.controller.script.values import Pose, pose
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 
 MAINS, JOINT_VOLTAGE = 48.0, 47.5  # [V]
+_STOP_BITS = {
+    SafetyMode.PROTECTIVE_STOP: 1 << 2,
+    SafetyMode.SAFEGUARD_STOP: 1 << 4,
+    SafetyMode.ROBOT_EMERGENCY_STOP: 3 << 6,
+}
 _OFF, _IDLE, _RUNS, _BOOTS = 239, 255, 253, 247  # modes of a joint
 
 
@@ -64,8 +69,7 @@ class Sample:
 
     @cached_property
     def elbow(self) -> Array:
-        frames = link_frames(self.c.personality.model, self.c.q)
-        return np.asarray(frames[2, :3, 3])
+        return np.asarray(link_frames(self.c.personality.model, self.c.q)[2, :3, 3])
 
     @cached_property
     def gravity_in_tool(self) -> Array:
@@ -91,14 +95,6 @@ class Sample:
     @cached_property
     def safety_status_bits(self) -> int:
         """Bits from normal over reduced, protective stop to stopped by safety."""
-        safety, stops = self.c.safety, self.c.robot.stops
-        emergency = SafetyMode.ROBOT_EMERGENCY_STOP in stops
-        return (
-            (safety is SafetyMode.NORMAL)
-            | self.c.is_reduced << 1
-            | (SafetyMode.PROTECTIVE_STOP in stops) << 2
-            | (SafetyMode.SAFEGUARD_STOP in stops) << 4
-            | emergency << 6
-            | emergency << 7
-            | bool(stops) << 10
-        )
+        stops = self.c.robot.stops
+        bits = bool(stops) << 10 | self.c.is_reduced << 1 | (self.c.safety is SafetyMode.NORMAL)
+        return bits | sum(_STOP_BITS[stop] for stop in stops)

@@ -24,6 +24,10 @@ _LATE = 0.02  # [s] behind its time at which a cycle counts as late
 # at once, and programs give a client up that is silent for 20 ms.
 _GIVE_UP = 0.01
 _REPORT_PERIOD = 10.0  # [s]
+_REPORT = (
+    'this PC is too slow or too busy: %d cycles late by more than %.0f ms in the last %.0f s, at '
+    'most %.0f ms'
+)
 _LOCKSTEP_WAIT = 1.0  # [s] for a client to read, before its packets are dropped
 _LOCKSTEP_BUFFER = 1 << 14  # [bytes] that the clock may be ahead of a client
 
@@ -66,25 +70,24 @@ class Server:
             self.ports['tool RS-485'] = Port(TOOL_LINE + offset, swallow)
         send_buffer = _LOCKSTEP_BUFFER if is_lockstep else None
         self.network = Network(host, list(self.ports.values()), send_buffer)
-        self._late = 0
-        self._latest = 0.0
 
     def run(self) -> None:
         sys.setswitchinterval(_SWITCH_INTERVAL)
         gc.freeze()  # what stays for ever is not looked through again
+        late, latest = 0, 0.0
         due = report_due = perf_counter()
         while True:
             self.cycle()
             due += self._period
             now = perf_counter()
             if now - due > _LATE:
-                self._late += 1
-                self._latest = max(self._latest, now - due)
+                late, latest = late + 1, max(latest, now - due)
             if now - due > _GIVE_UP:
                 due = now
             if now > report_due:
-                self._report()
-                report_due = now + _REPORT_PERIOD
+                if late:
+                    _log.warning(_REPORT, late, 1e3 * _LATE, _REPORT_PERIOD, 1e3 * latest)
+                late, latest, report_due = 0, 0.0, now + _REPORT_PERIOD
             self.network.serve(due)
 
     def cycle(self) -> None:
@@ -97,15 +100,6 @@ class Server:
             self.network.serve(perf_counter() + 0.001)
             if perf_counter() > until:
                 self.network.give_up()
-
-    def _report(self) -> None:
-        if self._late:
-            _log.warning(
-                'this PC is too slow or too busy: %d cycles late by more than %.0f ms in the last '
-                '%.0f s, at most %.0f ms',
-                self._late, 1e3 * _LATE, _REPORT_PERIOD, 1e3 * self._latest,
-            )  # fmt: skip
-        self._late, self._latest = 0, 0.0
 
     def close(self) -> None:
         self.controller.stop()
