@@ -62,14 +62,15 @@ class Robot:
     is_part_there: bool = True
     is_output_stuck: bool = False
     is_driver_refusing: bool = False
+    inputs: dict = field(default_factory=lambda: {17: False})  # but for that of the part
     outputs: dict = field(default_factory=lambda: {16: False, 17: False})
     commands: list = field(default_factory=list)
     reply: Outcome | None = None
 
     def seen(self):
-        part = self.outputs[16] and self.is_part_there
+        inputs = {16: self.outputs[16] and self.is_part_there, **self.inputs}
         return Observation(
-            self.t, self.q, {16: part, 17: False}, dict(self.outputs), self.voltage, '', self.reply
+            self.t, self.q, inputs, dict(self.outputs), self.voltage, '', self.reply
         )
 
     def obey(self, command):

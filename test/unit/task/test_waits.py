@@ -1,119 +1,84 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waits and outputs of a cycle, driven by made-up observations."""
 
+from types import MappingProxyType
+
 import numpy as np
 import pytest
+from obedient_robot import Task, planner_of
+from obedient_robot import cycle_planner as cycle_planner
 
-from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.cycle.stages import SET_OUTPUT, WAITS_AND_PINS, Stage
-from ur5_pick_place.task.cycle.steps import annotate
-from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings
+from ur5_pick_place.task.grippers.digital import DigitalSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput
-from ur5_pick_place.task.motions import PlannedStage
-from ur5_pick_place.task.plan import CyclePlan
-from ur5_pick_place.task.run import CycleRun
 from ur5_pick_place.task.waits import WAITS
-
-TICK = 0.008  # [s]
 
 
 def test_each_wait_of_a_cycle_file_is_awaited():
     assert {*WAITS, SET_OUTPUT} == {*WAITS_AND_PINS}, 'AWAITED of task/waits.py has all but `wait`'
 
 
-class _Idle:
-    """What a run without moves and grips needs of planner and settings."""
+@pytest.fixture
+def task_of(cycle_planner):
+    """Return what makes a task of one stage, whose robot has an input 0 and an output 3."""
 
-    planner = scene = tool = None
-    T_tool_tcp = np.eye(4)
+    def make(stage, inputs=MappingProxyType({0: False}), **settings):
+        planner = planner_of(cycle_planner, [stage])
+        outputs = {16: False, 17: False, 3: False}
+        given = {'inputs': dict(inputs), 'outputs': outputs}
+        return Task(planner, DigitalSettings(**settings), **given)
 
-    def __init__(self):
-        self.planner = self.scene = self.tool = self
-
-    def part_load(self, _T):
-        return None
+    return make
 
 
-class Cell:
-    """One stage that runs, and a robot that shows its pins."""
-
-    def __init__(self, stage, **settings):
-        self.events, self.t = [], 10.0
-        idle = _Idle()
-        self.run = CycleRun(
-            idle,
-            DigitalGripper(DigitalSettings(**settings), None),
-            idle,
-            (0.0, (0.0, 0.0, 0.0)),
-            lambda event, **data: self.events.append((event, data)),
-        )
-        plan = CyclePlan(((PlannedStage(annotate([stage])),),), 'left-up-up', np.zeros(6), '')
-        self.job = Job('run', self.run.cycle(plan))
-        self.inputs, self.outputs, self.commands = {0: False}, {3: False}, []
-        self.shows, self._reply = True, None
-
-    def tick(self, seconds=TICK):
-        for _ in range(round(seconds / TICK)):
-            seen = Observation(
-                self.t, np.zeros(6), dict(self.inputs), dict(self.outputs), reply=self._reply
-            )
-            self._reply = None
-            command = self.job.tick(seen)
-            if isinstance(command, SetOutput):
-                self.commands.append(command)
-                self._reply = DONE
-                if self.shows:
-                    self.outputs[command.pin] = command.state
-            self.t += TICK
+def wait(task, seconds):
+    """Let the task run for some time; return its job."""
+    end = task.robot.t + seconds
+    return task.do(lambda: task.robot.t >= end)
 
 
 def button(timeout=5.0):
     return Stage('button', 'wait_input', pin=0, value=True, timeout=timeout)
 
 
-def test_a_wait_passes_in_robot_time_and_is_named():
-    cell = Cell(Stage('cool', 'wait', seconds=0.5))
-    cell.tick(0.48)
-    assert not cell.job.is_done and cell.run.waits_for == 'wait 0.5 s'
-    cell.tick(0.04)
-    assert cell.job.is_done and not cell.job.error and cell.run.waits_for == ''
-    assert ('waiting', {'stage': 'cool', 'reason': 'wait 0.5 s'}) in cell.events
+def test_a_wait_passes_in_robot_time_and_is_named(task_of):
+    task = task_of(Stage('cool', 'wait', seconds=0.5))
+    assert not wait(task, 0.45).is_done and task.run.waits_for == 'wait 0.5 s'
+    job = wait(task, 0.2)
+    assert job.is_done and not job.error and task.run.waits_for == ''
+    assert ('waiting', {'stage': 'cool', 'reason': 'wait 0.5 s'}) in task.events
 
 
 @pytest.mark.parametrize('stage', [Stage('cool', 'wait', seconds=0.5), button(0.5)])
-def test_no_time_passes_during_a_pause(stage):
-    cell = Cell(stage)
-    cell.tick(0.3)
-    cell.run.pause()
-    cell.tick(5.0)
-    assert not cell.job.is_done
-    assert [e for e, _ in cell.events if e == 'paused'] == ['paused']
-    cell.run.resume()
-    cell.tick(0.15)
-    assert not cell.job.is_done
-    cell.tick(0.1)
-    assert cell.job.is_done
+def test_no_time_passes_during_a_pause(task_of, stage):
+    task = task_of(stage)
+    wait(task, 0.3)
+    task.run.pause()
+    assert not wait(task, 5.0).is_done
+    assert task.count('paused') == 1
+    task.run.resume()
+    assert not wait(task, 0.1).is_done
+    assert wait(task, 0.2).is_done
 
 
-def test_an_input_is_awaited_and_named():
-    cell = Cell(button())
-    cell.tick(1.0)
-    assert cell.run.waits_for == 'wait for input 0 on, at most 5 s'
-    cell.inputs[0] = True
-    cell.tick(3 * TICK)
-    assert cell.job.is_done and not cell.job.error
+def test_an_input_is_awaited_and_named(task_of):
+    task = task_of(button())
+    wait(task, 1.0)
+    assert task.run.waits_for == 'wait for input 0 on, at most 5 s'
+    task.robot.inputs[0] = True
+    job = wait(task, 0.1)
+    assert job.is_done and not job.error
 
 
-def test_an_input_that_is_pressed_during_a_pause_is_not_taken_before_it_ends():
-    cell = Cell(button())
-    cell.tick(0.1)
-    cell.run.pause()
-    cell.inputs[0] = True
-    cell.tick(1.0)
-    assert cell.job.is_done is False
-    cell.run.resume()
-    cell.tick(0.1)
-    assert cell.job.is_done and not cell.job.error
+def test_an_input_that_is_pressed_during_a_pause_is_not_taken_before_it_ends(task_of):
+    task = task_of(button())
+    wait(task, 0.1)
+    task.run.pause()
+    task.robot.inputs[0] = True
+    assert not wait(task, 1.0).is_done
+    task.run.resume()
+    job = wait(task, 0.2)
+    assert job.is_done and not job.error
 
 
 @pytest.mark.parametrize(
@@ -123,29 +88,26 @@ def test_an_input_that_is_pressed_during_a_pause_is_not_taken_before_it_ends():
         ({}, "stage 'button': input 0 is not in io_states: check `pin`"),
     ],
 )
-def test_an_input_that_does_not_come_ends_the_run_by_name(inputs, reason):
-    cell = Cell(button(1.0))
-    cell.inputs = inputs
-    cell.tick(1.1)
-    assert cell.job.is_done and cell.job.error.startswith(reason)
+def test_an_input_that_does_not_come_ends_the_run_by_name(task_of, inputs, reason):
+    assert wait(task_of(button(1.0), inputs), 1.2).error.startswith(reason)
 
 
-def test_an_output_is_done_when_io_states_shows_it():
-    cell = Cell(Stage('lamp', 'set_output', pin=3, value=True))
-    cell.tick(0.1)
-    assert cell.job.is_done and not cell.job.error
-    assert cell.commands == [SetOutput(3, True)]
+def test_an_output_is_done_when_io_states_shows_it(task_of):
+    task = task_of(Stage('lamp', 'set_output', pin=3, value=True))
+    job = wait(task, 0.2)
+    assert job.is_done and not job.error
+    assert task.commands(SetOutput) == [SetOutput(3, True)]
 
 
-def test_an_output_that_is_not_shown_ends_the_run_unless_none_is():
+@pytest.mark.parametrize('are_confirmed', [True, False])
+def test_an_output_that_is_not_shown_ends_the_run_unless_none_is(task_of, are_confirmed):
     stage = Stage('lamp', 'set_output', pin=3, value=True)
-    for are_confirmed in (True, False):
-        cell = Cell(stage, pin_timeout=1.0, confirm_pins=are_confirmed)
-        cell.shows = False
-        cell.tick(1.2)
-        assert cell.job.is_done
-        why = "stage 'lamp': output 3 was set on but io_states has not shown it"
-        assert cell.job.error.startswith(why) if are_confirmed else not cell.job.error
+    task = task_of(stage, pin_timeout=1.0, confirm_pins=are_confirmed)
+    task.robot.is_output_stuck = True
+    job = wait(task, 1.2)
+    assert job.is_done
+    why = "stage 'lamp': output 3 was set on but io_states has not shown it"
+    assert job.error.startswith(why) if are_confirmed else not job.error
 
 
 def test_an_error_of_a_grippers_own_driver_ends_the_job_and_not_the_node():
