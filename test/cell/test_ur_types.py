@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cell with any UR type: its geometry, masses, torques, cycle time and places."""
+"""The simulated cell with any UR type: its geometry, torques, rate and places."""
 
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from closeness import assert_transforms_close
-from lab.in_process import InProcessCell
 
 from ur5_pick_place.demo.spots import SpotChecker, default_spots
 from ur5_pick_place.kinematics import HOME, UR_TYPES, forward, load_model
@@ -74,29 +72,3 @@ def test_the_places_of_the_demo_suit_the_reach(ur_type: str) -> None:
     for _ in range(5):
         checker.check_pair(*checker.random_pair(rng))
     np.testing.assert_allclose(world_of(ur_type).T_world_part[:2, 3], start[:2])
-
-
-@pytest.mark.parametrize(
-    ('ur_type', 'method'),
-    [
-        ('ur3e', 'ik'),
-        ('ur20', 'ik'),
-        pytest.param('ur16e', 'ik', marks=pytest.mark.drill),
-        pytest.param('ur18', 'ik', marks=pytest.mark.drill),
-        pytest.param('ur8long', 'ik', marks=pytest.mark.drill),
-        pytest.param('ur15', 'resolved_rate', marks=pytest.mark.drill),
-        pytest.param('ur5e', 'resolved_rate', marks=pytest.mark.drill),
-    ],
-)
-def test_a_cycle_places_the_cube_within_half_a_millimetre(ur_type: str, method: str) -> None:
-    cell = InProcessCell({'ur_type': ur_type, 'method': method})
-    start, target = default_spots(ur_type)
-    cell.put_part(start)
-    cell.teach(start, target)
-    cell.reset_measurements()
-    cell.run()
-    cell.until(lambda: not cell.is_busy, 30.0, 'the end of the cycle')
-    cell.wait(0.3)
-    assert not cell.stop_reason
-    assert math.dist(cell.T_world_part[:2, 3], target[:2]) < 0.5e-3
-    assert cell.speed < 1.005, 'no joint beyond the speed of its type'
