@@ -171,9 +171,7 @@ class Machine:
         self._update_part()
         run = self.run
         with self._planning():
-            motions = self.planner.motions_home(
-                poses, self._joints(), run.is_carrying, run.placed_parts, run.part
-            )
+            motions = self.planner.motions_home(poses, self._joints(), run.held, run.placed_parts)
         return self.start('go_home', self.run.home(motions))
 
     @locked

@@ -191,7 +191,7 @@ class CycleMotions:
         """Return a planner for the arm among parts, with an empty gripper or a part in it."""
         key = parts, held
         if key not in self._arms:
-            arm = self.planner.among(parts) if parts else self.planner
+            arm = self.planner.among(parts)
             self._arms[key] = arm.carrying(held) if held else arm
         return self._arms[key]
 

@@ -139,8 +139,8 @@ class CyclePlanner:
         stages = {id(s): s for stages in plan.cycles for s in stages}
         for stage in stages.values():
             part = stage.part if stage.is_carrying else None
-            if part not in arms:
-                arms[part] = self._arm(True, (), part, arm)
+            if part and part not in arms:
+                arms[part] = arm.carrying(part)
             moves = [(arms[part], stage.motion)] if stage.motion else []
             for moving, motion in [*moves, *((arm, motion) for motion in stage.retry)]:
                 if why := moving.why_blocked(_path(motion.trajectory)):
@@ -305,9 +305,8 @@ class CyclePlanner:
         self,
         poses: Mapping[str, TaughtPose],
         q_now: Array,
-        is_carrying: bool,
+        held: Load | None = None,
         placed_parts: Sequence[Box] = (),
-        part: Load | None = None,
     ) -> tuple[PlannedMotion, ...]:
         """
         Return a motion home, or one up and one home.
@@ -317,9 +316,8 @@ class CyclePlanner:
         it goes home round them at once.
 
         - `q_now` (6,) [rad]
-        - `is_carrying`: whether a part is held
+        - `held`: the part in the gripper
         - `placed_parts`: parts at other positions
-        - `part`: the part as it is held; by default as the scene says
 
         Raises `InvalidInput`: home is not taught or cannot be converted. `PlanningError`: no
         motion home can be planned, or the arm cannot leave a place straight up.
@@ -327,10 +325,9 @@ class CyclePlanner:
         if HOME not in poses:
             raise InvalidInput(f'{HOME} is not taught: call ~/teach_{HOME} first')
         home = converted(HOME, poses[HOME], self.provenance, self.planner.model)
-        q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts, part)
+        q_home, planner = np.array(home.joints), self._arm(held, placed_parts)
         places = _touched(poses_by_cycle(self.pattern, self._known_places(poses)))
-        arm = self._arm(is_carrying, (), part)
-        if leave := retract_from_place(arm, q_now, places, self.settings):
+        if leave := retract_from_place(self._arm(held), q_now, places, self.settings):
             q_up = leave.moved.trajectory.q[-1]
             return leave.moved, planner.auto(q_up, [q_home], Scaling())
         with contextlib.suppress(PlanningError):
@@ -355,8 +352,8 @@ class CyclePlanner:
         planned: PlannedStage,
         q_now: Array,
         within: tuple[float, float],
-        is_carrying: bool,
-        placed_parts: Sequence[Box] = (),
+        held: Load | None,
+        placed_parts: Sequence[Box],
     ) -> PlannedMotion:
         """
         Return the remaining motion, from joints on its path or beside it.
@@ -366,7 +363,7 @@ class CyclePlanner:
         part may stand below it. Raises `PlanningError` if the motion cannot be planned.
         """
         assert planned.motion is not None
-        planner = self._arm(is_carrying, placed_parts, planned.part)
+        planner = self._arm(held, placed_parts)
         if planned.method:
             T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
             return plan_roll_out(
@@ -389,17 +386,9 @@ class CyclePlanner:
         rest = concatenate([*legs, rest])
         return PlannedMotion(rest, planner.check(rest, q_now))
 
-    def _arm(
-        self,
-        is_carrying: bool,
-        placed_parts: Sequence[Box],
-        part: Load | None = None,
-        arm: MotionPlanner | None = None,
-    ) -> MotionPlanner:
-        planner = (arm or self.planner).among(placed_parts)
-        if not is_carrying:
-            return planner
-        return planner.carrying(part or self.settings.part_load(planner.scene.tool))
+    def _arm(self, held: Load | None, placed_parts: Sequence[Box] = ()) -> MotionPlanner:
+        planner = self.planner.among(placed_parts)
+        return planner.carrying(held) if held else planner
 
     def converted(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """

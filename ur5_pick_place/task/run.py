@@ -10,6 +10,7 @@ import numpy as np
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.planner import PlannedMotion
+from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle.pattern import PatternProgress
@@ -70,6 +71,11 @@ class CycleRun:
         self._signal = self.gripper.signal()
         self.progress = PatternProgress()
 
+    @property
+    def held(self) -> Load | None:
+        """The part in the gripper; None if there is none."""
+        return self.part if self.is_carrying else None
+
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
         self._is_opening = self._was_open = False
@@ -93,7 +99,7 @@ class CycleRun:
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
         self._empty_check = None  # of a run that was stopped
-        yield from perform(Carry(self.part if self.is_carrying else None))
+        yield from perform(Carry(self.held))
         if self._required_payload is not self.payload.confirmed:
             yield from self.confirm_payload()
         self.stage = HOME
@@ -258,7 +264,7 @@ class CycleRun:
         yield from self.open(step.payload)
         if self.gripper.part_signal((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
-            yield from perform(Carry(self.part if was_carrying else None))
+            yield from perform(Carry(self.held))
             try:
                 yield from self.gripper.expect_no_part()
             except BaseException:  # a stop included
@@ -376,7 +382,7 @@ class CycleRun:
 
         def plan() -> None:
             parts = self.placed_parts
-            found.append(self.planner.replan_rest(planned, q, within, self.is_carrying, parts))
+            found.append(self.planner.replan_rest(planned, q, within, self.held, parts))
 
         yield from perform(Compute(plan, 'planning the remaining motion'), _REPLAN_TIME)
         return found[0]

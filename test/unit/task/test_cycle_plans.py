@@ -240,12 +240,12 @@ def test_a_part_that_waits_beside_the_place_of_another_is_still_an_obstacle(cycl
 def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
     plan = cycle_planner.plan(POSES, HOME)
     q = next(s.motion.trajectory.q[0] for s in plan.cycles[0] if s.name == 'retreat, home')
-    up, _ = cycle_planner.motions_home(POSES, q, is_carrying=False)
-    assert len(cycle_planner.motions_home(POSES, up.trajectory.q[-1], is_carrying=False)) == 1
+    up, _ = cycle_planner.motions_home(POSES, q)
+    assert len(cycle_planner.motions_home(POSES, up.trajectory.q[-1])) == 1
     T = np.eye(4)
     T[:3, 3] = 0.35 + 0.09, 0.25, 0.07  # on another part beside the target
     beside = Box('part 1', T, np.full(3, 0.045), is_part=True)
-    _, home = cycle_planner.motions_home(POSES, q, False, [beside])
+    _, home = cycle_planner.motions_home(POSES, q, None, [beside])
     assert cycle_planner.planner.among([beside]).why_blocked(home.trajectory.q) == ''
 
 
@@ -256,7 +256,7 @@ def test_an_arm_at_a_place_first_moves_straight_up_and_slowly_from_it(cycle_plan
     planned = [s for s in cycle_planner.plan(POSES, q).cycles[0] if s.motion]
     names = [stage.name for s in planned for stage in s.stages]
     assert names == [f'leave {place}', *(stage.name for s in moves for stage in s.stages)]
-    for up in planned[0].motion, cycle_planner.motions_home(POSES, q, is_carrying=False)[0]:
+    for up in planned[0].motion, cycle_planner.motions_home(POSES, q)[0]:
         t = up.trajectory.dense_times(0.005)
         tcp = (forward(MODEL, up.trajectory.sample(t)[0]) @ SCENE.tool.T_tool_tcp)[:, :3, 3]
         np.testing.assert_allclose(tcp[-1] - tcp[0], (0.0, 0.0, 0.1), atol=1e-6)
@@ -282,9 +282,9 @@ def test_an_arm_that_cannot_leave_a_place_straight_up_is_told_to_be_jogged_away(
         retract_from_place(arm, q, places, TaskSettings())
     planner = planner_of(cycle_planner, arm=arm)
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
-        planner.motions_home(POSES, q, is_carrying=False)
+        planner.motions_home(POSES, q)
     others = {'home': POSES['home'], 'start': POSES['start'], 'shelf': POSES['target']}
-    assert planner.motions_home(others, q, is_carrying=False), 'no place of this cycle'
+    assert planner.motions_home(others, q), 'no place of this cycle'
 
 
 def test_the_way_home_begins_at_the_places_of_the_present_arm(cycle_planner):
@@ -295,7 +295,7 @@ def test_the_way_home_begins_at_the_places_of_the_present_arm(cycle_planner):
     target = replace(
         POSES['target'], pose=wrong, provenance=before, joints=tuple(map(float, q)), branch=branch
     )
-    motions = cycle_planner.motions_home({**POSES, 'target': target}, q, is_carrying=False)
+    motions = cycle_planner.motions_home({**POSES, 'target': target}, q)
     tcp = forward(MODEL, motions[0].trajectory.q[[0, -1]])[:, :3, 3]
     np.testing.assert_allclose(tcp[1] - tcp[0], (0.0, 0.0, 0.1), atol=1e-6)
 
@@ -339,7 +339,7 @@ def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_pla
 def test_with_a_pattern_and_nothing_but_home_taught_the_arm_goes_home(cycle_planner):
     planner = planner_of(cycle_planner, **PALLET)
     away = HOME + [0.4, 0.1, 0.0, 0.0, 0.0, 0.0]
-    (motion,) = planner.motions_home({'home': POSES['home']}, away, is_carrying=False)
+    (motion,) = planner.motions_home({'home': POSES['home']}, away)
     np.testing.assert_allclose(motion.trajectory.q[-1], HOME, atol=1e-9)
     with pytest.raises(InvalidInput, match='not taught: start, target'):
         planner.plan({'home': POSES['home']}, away)
@@ -419,9 +419,9 @@ def test_places_taught_with_another_payload_are_planned_as_they_are(cycle_planne
 def test_the_way_home_does_not_lead_to_another_robots_home(cycle_planner):
     home = replace(POSES['home'], provenance=replace(ORIGIN, robot='ur10'))
     with pytest.raises(InvalidInput, match='home was taught with a ur10'):
-        cycle_planner.motions_home({'home': home}, HOME, is_carrying=False)
+        cycle_planner.motions_home({'home': home}, HOME)
 
 
 def test_the_way_home_from_home_is_no_motion(cycle_planner):
-    (motion,) = cycle_planner.motions_home(POSES, HOME, is_carrying=False)
+    (motion,) = cycle_planner.motions_home(POSES, HOME)
     assert motion.trajectory.duration == 0.0
