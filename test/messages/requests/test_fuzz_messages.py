@@ -19,7 +19,8 @@ from callbacks import Services
 from fuzzing import NUMBERS, TEXT, fuzzed
 from hypothesis import given
 from hypothesis import strategies as st
-from motion_planners import PICK, make_planner, tool_down
+from motion_planners import PICK, tool_down
+from motion_planners import planner as planner
 from moveit_msgs.msg import (
     CollisionObject,
     MoveItErrorCodes,
@@ -159,11 +160,6 @@ def fk_request() -> GetPositionFK.Request:
 def test_every_fk_request_is_answered(services: Services, request: Any) -> None:
     reply = services['compute_fk'](request, GetPositionFK.Response())
     check_reply(reply, len(reply.pose_stamped))
-
-
-@pytest.fixture(scope='module')
-def planner() -> MotionPlanner:
-    return make_planner()
 
 
 @fuzzed(0.06)

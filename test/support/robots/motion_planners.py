@@ -5,9 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.interpolate import BPoly
 
-from ur5_pick_place.kinematics import forward, link_frames, load_model
-from ur5_pick_place.planning.limits import MotionSettings, Scaling
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.planning.limits import MotionSettings, Scaling, tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene_file import load_scene
 
@@ -20,6 +21,7 @@ FAST = MotionSettings(
     velocity_scaling=1.0,
     acceleration_scaling=1.0,
 )
+P_TCP = np.array([0.0, 0.0, 0.145])  # [m] in the tool
 PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
 
 
@@ -39,23 +41,28 @@ def tool_down(x, y, z, yaw=0.0):
     return np.diag([-1.0, -1.0, 1.0, 1.0]) @ T
 
 
-def excess(trajectory, planner):
-    """Worst use of velocity, acceleration, jerk and speed limits; 1 is the limit."""
-    t = np.arange(0.0, trajectory.duration, 1e-3)
-    _, qd, qdd, qddd = trajectory.sample(t)
-    limits = planner.limits
-    step = 1e-6
-    ahead, behind = (trajectory.sample(t[1:-1] + s)[0] for s in (step, -step))
-    T_tool_tcp = planner.scene.tool.T_tool_tcp
-    tcp = [(forward(MODEL, q) @ T_tool_tcp)[:, :3, 3] for q in (ahead, behind)]
-    elbow = [link_frames(MODEL, q)[:, 2, :3, 3] for q in (ahead, behind)]
-    speeds = [np.linalg.norm(a - b, axis=1).max() / (2 * step) for a, b in (tcp, elbow)]
-    return [
+def speed_of(q, qd):
+    """Speeds of TCP and elbow, (..., 2) [m/s]."""
+    return tcp_and_elbow_speed(MODEL, q, qd, P_TCP)
+
+
+def peaks(trajectory, limits):
+    """
+    Use of velocity, acceleration, jerk and speed limits; 1 is the limit.
+
+    Of the trajectory as the controller interpolates it, read by SciPy's Hermite polynomials.
+    """
+    points = np.stack([trajectory.q, trajectory.qd, trajectory.qdd], axis=1)
+    quintics = BPoly.from_derivatives(trajectory.t, points)
+    t = np.arange(0.0, trajectory.duration, max(1e-4, trajectory.duration / 30000))
+    q, qd, qdd, qddd = (quintics(t, nu=k) for k in range(4))
+    return (
         np.abs(qd / limits.qd).max(),
         np.abs(qdd / limits.qdd).max(),
         np.abs(qddd / limits.qddd).max(),
-        max(speeds) / limits.speed,
-    ]
+        speed_of(q, qd).max() / limits.speed,
+    )
+
 
 
 def ptp_to_pose(planner, q_start, T, scaling=Scaling(), branch=''):

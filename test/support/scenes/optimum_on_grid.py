@@ -2,17 +2,8 @@
 """The fastest time along a path by linear programs, to judge our own timing by."""
 
 import numpy as np
+from motion_planners import speed_of
 from scipy.optimize import linprog
-
-from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-
-MODEL = load_model('ur5')
-P_TCP = np.array([0.0, 0.0, 0.145])
-
-
-def speed_of(q, qd):
-    return tcp_and_elbow_speed(MODEL, q, qd, P_TCP)
 
 
 def grid_optimum(path, bounds, n=150, rounds=12, speed_of=speed_of):

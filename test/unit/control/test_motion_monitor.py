@@ -3,7 +3,8 @@
 
 import numpy as np
 import pytest
-from motion_planners import make_planner, ptp_to_pose, tool_down
+from motion_planners import planner as planner
+from motion_planners import ptp_to_pose, tool_down
 
 from ur5_pick_place.control.motion_monitor import (
     MotionMonitor,
@@ -18,11 +19,6 @@ from ur5_pick_place.planning.limits import Scaling
 WATCH = TrackingSettings()
 SERVO_LAG = 0.03  # [s]
 NOTICEABLE = 6e-4  # [rad] that an arm must be due to turn before anybody can say that it does not
-
-
-@pytest.fixture(scope='module')
-def planner():
-    return make_planner()
 
 
 @pytest.mark.parametrize('share', [0.0, 0.4])

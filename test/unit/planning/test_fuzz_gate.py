@@ -13,7 +13,8 @@ import pytest
 from fuzzing import NUMBERS, fuzzed
 from hypothesis import given
 from hypothesis import strategies as st
-from motion_planners import PICK, make_planner, tool_down
+from motion_planners import PICK, tool_down
+from motion_planners import planner as planner
 from numpy.typing import NDArray
 from scipy.interpolate import BPoly
 
@@ -27,11 +28,6 @@ from ur5_pick_place.planning.planner import MotionPlanner
 Array = NDArray[np.float64]
 END = tool_down(0.45, -0.1, 0.35, 0.2)
 GOAL = PICK + [0.1, -0.05, 0.05, 0.0, 0.1, 0.3]
-
-
-@pytest.fixture(scope='module')
-def planner() -> MotionPlanner:
-    return make_planner()
 
 
 @pytest.fixture(scope='module')

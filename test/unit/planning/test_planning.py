@@ -19,6 +19,7 @@ from motion_planners import (
     auto_to_pose,
     make_planner,
     ptp_to_pose,
+    speed_of,
     tool_down,
 )
 from motion_planners import planner as planner
@@ -240,10 +241,6 @@ def test_an_arm_that_came_to_rest_beyond_its_range_can_leave_it_but_go_no_furthe
     further = time_ptp(q, q + [0, 0, 0, 0, 0, 1e-3], planner.limits, speed_of)
     with pytest.raises(GateRefusal, match='wrist_3_joint = 360.* leaves its range'):
         planner.check(further, q)
-
-
-def speed_of(q, qd):
-    return tcp_and_elbow_speed(MODEL, q, qd, SCENE.tool.T_tool_tcp[:3, 3])
 
 
 def test_a_dip_of_a_few_milliradians_into_an_object_is_seen():

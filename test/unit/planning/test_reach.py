@@ -3,7 +3,8 @@
 
 import numpy as np
 import pytest
-from motion_planners import make_planner, ptp_to_pose, tool_down
+from motion_planners import planner as planner
+from motion_planners import ptp_to_pose, tool_down
 
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -12,11 +13,6 @@ from ur5_pick_place.planning.paths.moves import JumpThresholds, find_followable_
 
 MODEL = load_model('ur5')
 STEP = 0.002
-
-
-@pytest.fixture(scope='module')
-def planner():
-    return make_planner()
 
 
 @pytest.fixture(scope='module')

@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from motion_planners import CONFIG, FAST, MODEL, excess, make_planner, ptp_to_pose, tool_down
+from motion_planners import (
+    CONFIG,
+    FAST,
+    MODEL,
+    make_planner,
+    peaks,
+    ptp_to_pose,
+    speed_of,
+    tool_down,
+)
 from motion_planners import planner as planner
 
 from ur5_pick_place.errors import BlockedPath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.moves import PathSegment, path_of
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
@@ -45,9 +53,7 @@ class TestChain:
         assert blended.duration < 0.92 * stopping.duration
         t = np.linspace(0.1, blended.duration - 0.1, 500)
         assert np.abs(blended.sample(t)[1]).max(axis=1).min() > 0.05
-        used = excess(blended, planner)
-        assert max(used[0], used[1], used[3]) <= 1.001
-        assert used[2] <= 1.001
+        assert max(peaks(blended, planner.limits)) <= 1.001
 
     def test_it_keeps_to_its_legs_outside_the_blends(self, planner, q_start):
         blended = planner.chain(q_start, self.moves(0.02)).trajectory
@@ -67,12 +73,11 @@ class TestChain:
     @pytest.mark.parametrize('blend', [0.01, 0.02, 0.04])
     def test_its_sharpest_corner_does_not_slow_down_the_rest(self, planner, q_start, blend):
         """Beside a search that is ten times as fine, and has nothing to slow down."""
-        limits, p_tcp = planner.limits, planner.scene.tool.p_tool_tcp
         path = path_of(MODEL, self.moves(blend), q_start, np.eye(4), 1e-3)
-        bounds = path, limits, lambda q, qd: tcp_and_elbow_speed(MODEL, q, qd, p_tcp)
+        bounds = path, planner.limits, speed_of
         trajectory = time_path(*bounds)
         assert trajectory.duration <= 1.003 * time_path(*bounds, min_intervals=480).duration
-        assert max(excess(trajectory, planner)) <= 1.001
+        assert max(peaks(trajectory, planner.limits)) <= 1.001
 
     def test_an_arc_can_be_part_of_it(self, planner, q_start):
         over = tool_down(0.45, 0.0, 0.32, 0)[:3, 3]
@@ -89,7 +94,7 @@ class TestChain:
         trajectory = planner.chain(q_start, slow).trajectory
         t = trajectory.dense_times(1e-3)
         q, qd, *_ = trajectory.sample(t)
-        speed = tcp_and_elbow_speed(MODEL, q, qd, planner.scene.tool.p_tool_tcp).max(axis=1)
+        speed = speed_of(q, qd).max(axis=1)
         height = forward(MODEL, q)[:, 2, 3] - 0.145
         assert speed[height < 0.175].max() <= 0.1 * 1.001
         assert free.report.tcp_speed > 0.3 and speed.max() > 0.3

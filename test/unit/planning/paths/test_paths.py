@@ -9,10 +9,11 @@ import itertools
 
 import numpy as np
 import pytest
+from motion_planners import MODEL, PICK
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
-from ur5_pick_place.kinematics import classify, forward, inverse, load_model
+from ur5_pick_place.kinematics import classify, forward, inverse
 from ur5_pick_place.planning.paths.curves import (
     BlendedCurve,
     Line,
@@ -23,8 +24,6 @@ from ur5_pick_place.planning.paths.curves import (
 from ur5_pick_place.planning.paths.follow import JOINT_STEP, follow
 from ur5_pick_place.planning.paths.moves import PathSegment, between_stops
 
-MODEL = load_model('ur5')
-PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
 SHARE = np.linspace(0.0, 1.0, 201)
 
 

@@ -2,15 +2,14 @@
 """
 Motions along a path are as fast as the limits allow and never faster.
 
-What is judged is the trajectory as the controller interpolates it, read every 0.1 ms by SciPy's
-Hermite polynomials rather than by our own sampling. How fast a line can be is known from direct
-collocation (A, B, C) or found here by linear programming on a grid.
+How fast a line can be is known from direct collocation (A, B, C) or found here by linear
+programming on a grid.
 """
 
 import numpy as np
 import pytest
-from optimum_on_grid import MODEL, grid_optimum, speed_of
-from scipy.interpolate import BPoly
+from motion_planners import MODEL, PICK, peaks, speed_of
+from optimum_on_grid import grid_optimum
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.control.loops.splicing import has_gap
@@ -25,8 +24,6 @@ from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.timing.path_timing import time_path
 from ur5_pick_place.planning.timing.ptp import time_ptp
 from ur5_pick_place.planning.timing.time_optimal import ProfileSearch
-
-PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
 
 
 def limits(velocity=np.pi, acceleration=10.0, jerk=100.0, speed=100.0):
@@ -53,20 +50,6 @@ def random_line(rng):
             )
         except IncompletePath:
             continue
-
-
-def peaks(trajectory, bounds):
-    """Use of velocity, acceleration, jerk and speed limits; 1 is the limit."""
-    points = np.stack([trajectory.q, trajectory.qd, trajectory.qdd], axis=1)
-    quintics = BPoly.from_derivatives(trajectory.t, points)
-    t = np.arange(0.0, trajectory.duration, max(1e-4, trajectory.duration / 30000))
-    q, qd, qdd, qddd = (quintics(t, nu=k) for k in range(4))
-    return (
-        np.abs(qd / bounds.qd).max(),
-        np.abs(qdd / bounds.qdd).max(),
-        np.abs(qddd / bounds.qddd).max(),
-        speed_of(q, qd).max() / bounds.speed,
-    )
 
 
 def assert_within(trajectory, bounds):
