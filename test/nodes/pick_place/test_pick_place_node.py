@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from cells import CONFIG, running_cell
 from control_msgs.action import GripperCommand
-from controller_manager_msgs.srv import ListControllers
 from driver_client import IO, LATCHED
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import CollisionObject, PlanningScene
@@ -147,17 +146,13 @@ def test_freedrive_lets_go_of_the_arm_and_takes_hold_again(taught):
     def switch(is_on):
         return taught.call(SetBool, 'pick_place/freedrive', data=is_on)
 
-    def active():
-        reply = taught.call(ListControllers, 'controller_manager/list_controllers')
-        return {c.name for c in reply.controller if c.state == 'active'}
-
     assert switch(True).success
-    assert 'freedrive_mode_controller' in active()
+    assert 'freedrive_mode_controller' in taught.active_controllers()
     taught.until(lambda: taught.states[-1] == 'freedrive', 'the state')
     refusal = taught.ask('go_home')
     assert not refusal.success and 'freedrive' in refusal.message
     assert switch(False).success
-    assert 'scaled_joint_trajectory_controller' in active()
+    assert 'scaled_joint_trajectory_controller' in taught.active_controllers()
     taught.job('go_home')
 
 

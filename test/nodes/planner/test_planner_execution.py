@@ -5,7 +5,6 @@ The planner node moves the simulated driver's arm, through real rclpy clients.
 What is spoilt is not executed, a cancel brakes on the path, and a stop holds until it is rearmed.
 """
 
-import math
 import re
 import subprocess
 import sys
@@ -49,35 +48,14 @@ def test_move_to_goes_there_and_reports_measured_minus_commanded(client):
     assert miss and float(miss[1]) < 2.0 and float(miss[2]) < 0.5
 
 
-def with_nan(trajectory):
-    trajectory.joint_trajectory.points[3].positions[1] = math.nan
-
-
-def begun_elsewhere(trajectory):
-    for point in trajectory.joint_trajectory.points:
-        point.positions[0] += 0.05
-
-
-def put_off(trajectory):
-    trajectory.joint_trajectory.header.stamp.sec = 2**31 - 1
-
-
-@pytest.mark.parametrize(
-    ('spoil', 'message'),
-    [
-        (with_nan, r'q\[3, 1\] = nan'),
-        (begun_elsewhere, 'rad from the arm at shoulder_pan_joint'),
-        (put_off, 's from now: a motion begins at once'),
-    ],
-)
-def test_a_spoilt_trajectory_is_not_executed(client, spoil, message):
+def test_a_trajectory_that_is_to_begin_later_is_not_executed(client):
     trajectory = client.plan(joints(HOME + [0.5, 0, 0, 0, 0, 0])).trajectory
-    spoil(trajectory)
+    trajectory.joint_trajectory.header.stamp.sec = 2**31 - 1
 
     def ask():
         status, code = client.end(client.start(trajectory))
         assert status == GoalStatus.STATUS_ABORTED
-        assert re.search(message, code.message)
+        assert 's from now: a motion begins at once' in code.message
 
     assert moved_by(client, ask) < 1e-4
     assert client.states[-1] == 'ready'

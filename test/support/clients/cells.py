@@ -133,10 +133,6 @@ class KillableCell:
         finally:
             self.signal(name, signal.SIGCONT)
 
-    def log(self, name: str) -> str:
-        """Return what a node wrote since it was started last."""
-        return (self._folder / f'{name}.log').read_text()
-
     def carry(self) -> None:
         """Run the cycle to the middle of the transfer."""
         client, since = self.client, len(self.client.events)

@@ -7,7 +7,6 @@ from driver_client import LATCHED, DriverClient
 from geometry_msgs.msg import Pose
 from moveit_msgs.action import ExecuteTrajectory, MoveGroup
 from moveit_msgs.msg import (
-    AttachedCollisionObject,
     CollisionObject,
     Constraints,
     MotionPlanRequest,
@@ -15,7 +14,7 @@ from moveit_msgs.msg import (
     OrientationConstraint,
     PositionConstraint,
 )
-from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from moveit_msgs.srv import GetMotionPlan
 from moveit_requests import box_message
 from moveit_requests import joint_goal as joints
 from rclpy.action import ActionClient
@@ -105,7 +104,6 @@ class PlannerClient(DriverClient):
         create = self.node.create_publisher  # early too: the planner may see it later than it us
         self.event = create(String, 'trajectory_execution_event', 10)
         self.boxes = create(CollisionObject, 'collision_object', 10)
-        self.hand = create(AttachedCollisionObject, 'attached_collision_object', 10)
 
     def wait_until_ready(self) -> None:
         """Wait for driver and planner, and rearm."""
@@ -131,11 +129,6 @@ class PlannerClient(DriverClient):
         for name, value in fields.items():
             setattr(wish, name, value)
         return self.call(GetMotionPlan, 'plan_kinematic_path', request).motion_plan_response
-
-    def line(self, poses, frame='base_link', **fields):
-        request = GetCartesianPath.Request(waypoints=poses, max_step=0.002, **fields)
-        request.header.frame_id = frame
-        return self.call(GetCartesianPath, 'compute_cartesian_path', request)
 
     def start(self, trajectory, controllers=()):
         self.until(self.execute.server_is_ready, 'execute_trajectory')

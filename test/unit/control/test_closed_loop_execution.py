@@ -2,6 +2,7 @@
 """The executor runs a closed loop to its end, or stops it and leaves the arm at rest."""
 
 import numpy as np
+import pytest
 from closed_loop_cell import MODEL, START, Bench
 
 from ur5_pick_place.kinematics import forward
@@ -18,14 +19,17 @@ def test_the_executor_runs_a_loop_to_its_end():
     assert bench.executor.motion_state == 'ready'
 
 
-def test_a_wanted_stop_needs_no_rearm_and_what_the_loop_finds_does():
-    wanted = Bench()
-    wanted.run(1.0)
-    wanted.executor.stop('enough', latch=False)
-    wanted.run(1.5)
-    assert wanted.ends == [Outcome.failed('enough')]
-    assert wanted.executor.motion_state == 'ready'
+@pytest.mark.parametrize(('latch', 'state'), [(False, 'ready'), (True, 'stopped: enough')])
+def test_a_stop_brakes_a_loop_and_only_a_latched_one_needs_a_rearm(latch, state):
+    bench = Bench()
+    bench.run(1.0)
+    bench.executor.stop('enough', latch)
+    bench.run(1.5)
+    assert bench.ends == [Outcome.failed('enough')] and np.abs(bench.status.qd).max() < 1e-3
+    assert bench.executor.motion_state == state
 
+
+def test_what_a_loop_finds_in_its_way_needs_a_rearm():
     height = forward(MODEL, START)[2, 3] - 0.02
     found = Bench(lambda q: 'too low' if forward(MODEL, q)[..., 2, 3].min() < height else '')
     found.run(3.0)
