@@ -21,6 +21,7 @@ T = TypeVar('T')
 
 MAX_BYTES = 100_000
 _LARGEST = 2**63  # as for ROS parameters
+_TIMEOUT = 10.0  # [s] for another writer in the folder
 _MAX_DEPTH = 30  # of brackets; PyYAML takes hours for thousands
 _LIKE = 0.8  # ratio of `difflib` above which a name is taken for a misspelt one
 
@@ -182,20 +183,21 @@ def write_atomically(path: Path, content: bytes, like: Path | None = None) -> No
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f'{path.name}.new')
-    new.unlink(missing_ok=True)  # left over from a crash
-    try:
-        with new.open('xb') as file:
-            with contextlib.suppress(FileNotFoundError):
-                now = (like or path).stat()
-                os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
-                with contextlib.suppress(PermissionError):  # only root may change the owner
-                    os.fchown(file.fileno(), now.st_uid, now.st_gid)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    with locked(path.parent, _TIMEOUT):
+        new.unlink(missing_ok=True)  # left over from a crash
+        try:
+            with new.open('xb') as file:
+                with contextlib.suppress(FileNotFoundError):
+                    now = (like or path).stat()
+                    os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
+                    with contextlib.suppress(PermissionError):  # only root may change the owner
+                        os.fchown(file.fileno(), now.st_uid, now.st_gid)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(new, path)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def read_yaml(path: str | Path, what: str) -> Any:

@@ -19,6 +19,7 @@ from closeness import assert_transforms_close
 from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 from twists import exp_se3
 
+from ur5_pick_place.config_files import write_atomically
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, load_model
 from ur5_pick_place.kinematics.transforms import make_transform, tool_down
@@ -277,6 +278,19 @@ def test_who_writes_at_the_same_moment_is_refused(path):
         with pytest.raises(ExecutionError, match='cannot be written.*start is not taught'):
             file.keep('start', by_pose(0.5))
     assert file.poses == PosesFile(path).poses == POSES
+
+
+def test_two_writers_of_any_file_each_leave_it_whole(path):
+    def write(content: bytes) -> set[bytes]:
+        found = set()
+        for _ in range(60):
+            write_atomically(path, content)
+            found.add(path.read_bytes())
+        return found
+
+    contents = {100_000 * b'a', 100_000 * b'b'}
+    with ThreadPoolExecutor() as pool:
+        assert set().union(*pool.map(write, contents)) == contents
 
 
 @pytest.mark.parametrize('step', ['fsync', 'replace'])
