@@ -163,7 +163,7 @@ class Machine:
         self._check_first_grip()
         if self.plan is not plan:
             raise ExecutionError('the plan was dropped while it was checked: call ~/plan again')
-        return self.start(RUN, self.run.cycle(plan))
+        return self.start(RUN, self.run.cycle(plan), stage=plan.cycles[0][0].stages[0].name)
 
     def go_home(self, poses: Poses) -> str:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
@@ -193,12 +193,16 @@ class Machine:
 
     @locked
     def start(
-        self, name: str, steps: Steps[None], on_end: OnOutcome = lambda _outcome: None
+        self,
+        name: str,
+        steps: Steps[None],
+        on_end: OnOutcome = lambda _outcome: None,
+        stage: str = '',
     ) -> str:
         """
         Start a job.
 
-        `on_end`: takes how the job ended: done, or early with a reason.
+        `on_end`: takes how the job ended: done, or early with a reason. `stage`: its first one.
         """
         self._check_can_start()
         if self.port.why_not_ready:
@@ -207,7 +211,7 @@ class Machine:
         self._update_part()
         if self.run.is_carrying:
             self._send_carried(True)
-        self._job, self._on_end = Job(name, steps), on_end
+        self._job, self._on_end, self.run.stage = Job(name, steps), on_end, stage
         self.emit(events.STARTED, job=name)
         return f'{name} started'
 

@@ -54,7 +54,7 @@ class CycleRun:
     is_paused: bool = False  # whether a pause was requested and has not been ended
     # parts at other places, as planned for the latest stage that began
     placed_parts: tuple[Box, ...] = ()
-    stage: str = ''
+    stage: str = ''  # of the job; empty if it has none
     waits_for: str = ''  # what the cycle waits for without a fault; empty if it does not
     _pauses: int = 0
     _is_opening: bool = False  # the gripper opens during the move to a part
@@ -430,5 +430,5 @@ class CycleRun:
             raise ExecutionError(self._lost(why))
 
     def _lost(self, why: str) -> str:
-        lost = f'the part was lost at stage {self.stage!r}: {why}'
-        return f'{lost}; find the part, then call ~/rearm'
+        where = f' at stage {self.stage!r}' if self.stage else ''
+        return f'the part was lost{where}: {why}; find the part, then call ~/rearm'

@@ -127,6 +127,18 @@ def test_a_run_does_not_begin_after_a_stop_that_came_while_its_plan_was_checked(
     assert machine.job_name == ''
 
 
+def test_a_job_begins_with_a_stage_of_its_own_or_none(task):
+    machine, first = task.machine, task.planner.cycle[0].name
+    for _ in range(2):
+        task.begin()
+        assert machine.state == f'running: {first}'
+        task.tick()
+    machine.start('close_gripper', task.run.close())
+    machine.stop('stop requested')
+    stopped = {'job': 'close_gripper', 'stage': '', 'reason': 'stop requested'}
+    assert task.events[-1] == ('stopped', stopped)
+
+
 def test_the_grip_pose_reached_is_the_taught_one(task):
     task.do(lambda: task.robot.outputs[16])
     T = forward(MODEL, task.robot.q) @ SCENE.tool.T_tool_tcp
