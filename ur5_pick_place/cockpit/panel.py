@@ -63,7 +63,7 @@ class Panel:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._lock = threading.Lock()  # lines come from the nodes and from the page
         self._run: list[Mapping[str, Any]] = []  # events of the job
-        self._outcome = ''  # of the last run, until the next job or plan
+        self._outcome = ''  # of the last run, until the next job, plan or rearm
         gui = server.gui
         gui.set_panel_label('UR cockpit')
         self._banner = gui.add_html('')
@@ -125,7 +125,7 @@ class Panel:
         name = str(event['event'])
         if name not in _QUIET:
             self.add_line(event_text(event), name in (events.REFUSED, events.STOPPED))
-        if name in (events.STARTED, events.PLANNED):
+        if name in (events.STARTED, events.PLANNED, events.REARMED):
             self._run, self._outcome = [], ''
         if len(self._run) < _MOST_EVENTS:
             self._run.append(event)

@@ -64,15 +64,18 @@ def test_a_program_starts_speaks_and_stops_in_this_order(box, send):
     np.testing.assert_allclose(box.controller.q, GOAL, atol=2e-3)
 
 
-def test_a_new_program_replaces_the_running_one_and_the_arm_brakes(box, send):
+@pytest.mark.parametrize('program', [b'textmsg("x")\n', b'sleep(100)\n'])
+def test_a_new_program_replaces_the_running_one_and_the_arm_brakes(box, send, program):
     send(MOVE)
     until(box, lambda: box.controller.qd[0] > 0.5)
-    box.connect(PRIMARY).send(b'textmsg("x")\n')
+    box.connect(PRIMARY).send(program)
+    until(box, lambda: box.controller.target_qd[0] < 0.4)
     speeds = []
     for _ in range(100):
         box.step(1)
         speeds.append(box.controller.target_qd[0])
-    assert box.controller.program is None and speeds[-1] == 0.0
+        assert box.controller.runtime_state in (states.STOPPING, states.STOPPED, states.PLAYING)
+    assert speeds[-1] == 0.0 and min(speeds) >= 0.0, 'it stays where it has come to rest'
     assert np.abs(np.diff(speeds)).max() <= 8.0 * 0.008 + 1e-9, 'it brakes within limits'
 
 

@@ -92,7 +92,9 @@ def test_under_local_control_an_e_series_does_nothing(make_box):
     wire = make_box('ur5e', is_cold=True).connect(DASHBOARD)
     wire.line()
     assert wire.ask('is in remote control') == 'false'
-    assert wire.ask('power on') == 'Failed to execute: power on'
+    for command in ('power on', 'close safety popup'):
+        assert wire.ask(command) == f'Failed to execute: {command}'
+    assert wire.ask('load x.urp') == 'Failed to execute: load'
     assert wire.ask('robotmode') == 'Robotmode: POWER_OFF'
 
 
