@@ -278,7 +278,7 @@ class Controller(Robot):
         if self._commanded is not None:
             self.target_q, self.target_qd = self._commanded
         elif before.any():
-            if self.program is not None and self._path_q is None:
+            if self._path_q is None and self.program is not None and not self.robot.moves:
                 self._path_q = self.target_q.copy()
             fastest = np.abs(before).max()
             slower = max(fastest - _BRAKING * self.step_time, 0.0)

@@ -34,7 +34,7 @@ _ACTIONS: dict[str, Callable[[Controller], bool]] = {
     'restart safety': Controller.restart_safety,
     'shutdown': Controller.power_off,
 }
-_LOCAL_TOO = {'close popup', 'close safety popup', 'shutdown'}
+_LOCAL_TOO = {'close popup', 'shutdown'}
 _CB3_ALONE = ('setuserrole', 'getuserrole')
 _E_SERIES_ALONE = 'is in remote', 'set operational', 'get operational', 'clear operational'
 
@@ -62,6 +62,7 @@ class DashboardServer:
             'addtolog': lambda s: 'Added log message' if s else 'No log message to add',
             'setuserrole': self._set_role,
             'set operational mode': self._set_mode,
+            'clear operational mode': self._clear_mode,
             'generate flight report': lambda kind: 'Flight Report generated with id: 1',
             'generate support file': lambda path: f'Completed successfully: {path or "."}/1.zip',
         }
@@ -78,11 +79,12 @@ class DashboardServer:
             return unknown
         if command in _ACTIONS:
             return self._act(command)
-        reply = self._replies().get(command)
-        if reply is not None:
-            return reply() if callable(reply) else reply
+        if (reply := self._replies().get(command)) is not None:
+            return reply
         for words, take in self._takers.items():
             if command == words or command.startswith(f'{words} '):
+                if words.startswith('load') and not self._controller.is_remote:
+                    return f'Failed to execute: {words}'
                 return take(line[len(words) :].strip())
         return unknown
 
@@ -93,7 +95,7 @@ class DashboardServer:
         unlocks = command == 'unlock protective stop' and c.is_remote
         return UNLOCK_ADVICE if unlocks else f'Failed to execute: {command}'
 
-    def _replies(self) -> dict[str, str | Callable[[], str]]:
+    def _replies(self) -> dict[str, str]:
         c = self._controller
         name = c.loaded[0] if c.loaded else ''
         state = 'STOPPED' if c.program is None else c.robot.program.name
@@ -116,7 +118,6 @@ class DashboardServer:
             'is in remote control': str(c.is_remote).lower(),
             'getuserrole': self._role,
             'get operational mode': self._mode,
-            'clear operational mode': self._clear_mode,
             'savelog': 'Log saved to disk',
             'quit': 'Disconnected',
         }
@@ -134,8 +135,7 @@ class DashboardServer:
         except (OSError, ValueError, InvalidInput) as error:
             _log.warning('%s: %s', file, error)
             return f'Error while loading program: {name}'
-        if c.program is not None:
-            c.stop()
+        c.stop()
         c.loaded = PurePosixPath(name).name, partial(with_external_control, text, self._pc)
         return f'Loading program: {name}'
 
@@ -160,6 +160,6 @@ class DashboardServer:
         self._mode = mode.upper()
         return f'Operational mode {self._mode} is set'
 
-    def _clear_mode(self) -> str:
+    def _clear_mode(self, _: str) -> str:
         self._mode = 'NONE'
         return "No longer controlling the operational mode. Current operational mode: 'NONE'."

@@ -226,12 +226,11 @@ def _write_pins(c: Controller, values: dict[str, Any]) -> None:
     for place, first in (('standard', 0), ('configurable', 8), ('tool', 16)):
         mask = values.get(f'{place}_digital_output_mask', 0) & (3 if place == 'tool' else 0xFF)
         c.set_outputs(mask << first, values.get(f'{place}_digital_output', 0) << first)
-    if 'standard_analog_output_mask' in values:
-        c.set_analog_outputs(
-            values['standard_analog_output_mask'],
-            values.get('standard_analog_output_type', 0),
-            [values.get(f'standard_analog_output_{n}', float('nan')) for n in (0, 1)],
-        )
+    c.set_analog_outputs(
+        values.get('standard_analog_output_mask', 0),
+        values.get('standard_analog_output_type', 0),
+        [values.get(f'standard_analog_output_{n}', float('nan')) for n in (0, 1)],
+    )
     wrench = np.array(values.get('external_force_torque', [np.nan]))
     if np.isfinite(wrench).all():
         c.external_force_torque = wrench

@@ -98,9 +98,8 @@ def state_packet(s: Sample, kinematics: bytes, configuration: bytes) -> bytes:
     """Return a robot state; the mode comes first, for clients that look at nothing else."""
     cartesian = _part(4, '12d', *s.pose, *s.tcp_offset)
     parts = (_mode(s), _joints(s), cartesian, kinematics, _board(s), _tool(s), configuration)
-    force = _part(7, '7d', *s.c.wrench, 0.0)
-    additional = _part(8, 'BBBB', s.c.is_free, 0, 0, 0)
-    return messages.packet(16, b''.join([*parts, force, additional]))
+    more = _part(7, '7d', *s.c.wrench, 0.0), _part(8, 'BBBB', s.c.is_free, 0, 0, 0)
+    return messages.packet(16, b''.join([*parts, *more]))
 
 
 def _part(kind: int, layout: str, *values: float) -> bytes:

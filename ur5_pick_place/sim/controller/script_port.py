@@ -2,6 +2,7 @@
 """Programs, text commands and, on port 30020 of the e-Series, interpreted statements."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable
 
 from ur5_pick_place.sim.controller.controller import Controller
@@ -21,34 +22,43 @@ class ProgramReader:
     """
     Cuts what a client sends into programs, a line at a time.
 
-    A program is a `def` or `sec` that begins and ends in the first column, or a single line.
+    A program is a block, as `def`, that ends in the column in which it begins, or a single line.
     Comments and blank lines stay with the program that follows, so that its lines count as sent.
     """
 
     def __init__(self) -> None:
         self._begun: list[bytes] = []
-        self._depth = self.size = 0
+        self._depth = self._column = self.size = 0
 
     def take(self, inbox: bytearray, is_complete: bool = False) -> list[str]:
         """
         Take the complete lines out of `inbox`; return the programs that end with them.
 
-        `is_complete`: nothing more will arrive, so that the last line needs no newline.
+        `is_complete`: nothing more will arrive, so that the last line needs no newline, and what
+        has not ended is left to the compiler.
         """
         end = len(inbox) if is_complete else inbox.rfind(b'\n') + 1
         programs: list[str] = []
         for line in bytes(inbox[:end]).splitlines(keepends=True):
             self._begun.append(line)
             self.size += len(line)
-            if _OPENS.match(line):
+            line = line.removeprefix(BOM_UTF8)
+            text = line.lstrip(b' \t')
+            column = len(line) - len(text)
+            self._column = self._column if self._depth else column
+            if column <= self._column and _OPENS.match(text):
                 self._depth += 1
-            elif self._depth and _CLOSES.match(line):
+            elif self._depth and column <= self._column and _CLOSES.match(text):
                 self._depth -= 1
             if not self._depth and not _BLANK.match(line):
-                programs.append(b''.join(self._begun).decode('utf-8', 'replace'))
-                self._begun, self.size = [], 0
+                programs.append(self._cut())
         del inbox[:end]
-        return programs
+        return [*programs, self._cut()] if is_complete and self._depth else programs
+
+    def _cut(self) -> str:
+        program = b''.join(self._begun).decode('utf-8', 'replace')
+        self._begun, self._depth, self.size = [], 0, 0
+        return program
 
 
 # The wait of 5 s before an unlock is PolyScope's, not the controller's.
@@ -73,8 +83,7 @@ def execute(controller: Controller, text: str) -> None:
 
 def interpreter_port(controller: Controller, offset: int = 0) -> Port:
     def answer(line: str) -> str:
-        program = controller.program
-        if program is None:
+        if (program := controller.program) is None:
             return f'discard: no program runs: {line}'
         return program.interpreter.receive(line)
 

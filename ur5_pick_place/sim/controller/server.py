@@ -16,8 +16,7 @@ from ur5_pick_place.sim.controller.rtde import RtdeServer
 from ur5_pick_place.sim.controller.sample import Sample
 from ur5_pick_place.sim.controller.script_port import interpreter_port
 
-TOOL_LINE = 54321
-"""Port at which a URCap offers the serial line of the tool; here nothing is wired to it."""
+_TOOL_LINE = 54321  # at which a URCap offers the serial line of the tool; nothing is wired to it
 _SWITCH_INTERVAL = 0.0005  # [s] after which the compiler's thread gives way to the cycle
 _LATE = 0.02  # [s] behind its time at which a cycle counts as late
 # [s] behind its time at which the robot's clock waits for the PC: cycles that are made up for come
@@ -67,7 +66,7 @@ class Server:
         }
         if not controller.personality.is_cb3:
             self.ports['interpreter'] = interpreter_port(controller, offset)
-            self.ports['tool RS-485'] = Port(TOOL_LINE + offset, swallow)
+            self.ports['tool RS-485'] = Port(_TOOL_LINE + offset, swallow)
         send_buffer = _LOCKSTEP_BUFFER if is_lockstep else None
         self.network = Network(host, list(self.ports.values()), send_buffer)
 

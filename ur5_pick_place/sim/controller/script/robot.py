@@ -2,6 +2,7 @@
 """What a URScript program reads and commands: a controller without its programs."""
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,8 +42,11 @@ class Robot(Registers):
     `time_scale`: robot time per time, 0 to 1. A program replaces `tcp` (flange to TCP), `payload`
     [kg], `payload_cog` (3,) [m] in the flange, `payload_inertia` (6,) [kg m2], `gravity` (3,)
     [m/s2], which points up, `tool_voltage`, `is_free`, whether the arm can be moved by hand, and
-    `has_external_wrench`, whether the wrench is RTDE's `external_force_torque`.
+    `has_external_wrench`, whether the wrench is RTDE's `external_force_torque`. `pause` slows the
+    program down; refused, as False, without a running program.
     """
+
+    pause: Callable[[], bool]
 
     def __init__(self, personality: Personality, world: World) -> None:
         super().__init__()
@@ -147,10 +151,6 @@ class Robot(Registers):
         if SafetyMode.PROTECTIVE_STOP not in self.robot.stops:
             self.error(209, 0, messages.WARNING, why)
         self.robot.protective_stop()
-
-    def pause(self) -> bool:
-        """Slow the program down to a pause; refused without a running program."""
-        raise NotImplementedError
 
     def _read(self) -> None:
         self.time = _BOOT_CLOCK + self.cycles * self.step_time

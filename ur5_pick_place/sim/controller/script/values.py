@@ -82,10 +82,8 @@ def as_index(values: List, index: Value) -> int:
 
 
 def make_list(*items: Value) -> List:
-    for item in items:
-        if isinstance(item, List):
-            _check_rows(items)
-            break
+    if any(isinstance(item, List) for item in items):
+        _check_rows(items)
     return List(items)
 
 
