@@ -416,6 +416,9 @@ def test_of_a_run_that_was_stopped_the_page_says_what_it_did_until_then(panel: P
     for name, t in (('started', 1.0), ('placed', 3.0), ('stopped', 4.0)):
         panel.on_event({'event': name, 'time': t, 'job': 'run'})
     assert 'run: placed 1, missed 0, in 3.0 s' in panel._log.content
+    panel.on_event({'event': 'rearmed', 'time': 5.0})
+    panel.show(CellState('idle', 'ready'), Offers())
+    assert '<b>idle</b>' in panel._banner.content
     for name, t in (('started', 1.0), ('placed', 3.0), ('done', 4.0)):
         panel.on_event({'event': name, 'time': t, 'job': 'run', 'place': 'target'})
     assert 'run: placed 1, missed 0, in 3.0 s, 0.2 mm off' in panel._log.content
