@@ -138,7 +138,8 @@ def record_run(
             progress.end_stage()
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())
-    limits = {name: Configuration({})[name] for name in _LIMITS}
+    config = Configuration({})
+    limits = {name: config[name] for name in _LIMITS}
     return messages, {**asked, 'limits': limits}
 
 

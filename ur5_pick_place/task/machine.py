@@ -24,9 +24,9 @@ from ur5_pick_place.task.cycle.steps import first_grip
 from ur5_pick_place.task.grippers.signals import Stable
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.places.poses import TaughtPose
-from ur5_pick_place.task.plan import SAME_POSE_IN_VAIN, CyclePlan, CyclePlanner
+from ur5_pick_place.task.plan import SAME_POSE_IN_VAIN, CyclePlan
 from ur5_pick_place.task.plan_report import plan_rows
-from ur5_pick_place.task.run import CycleRun, Emit
+from ur5_pick_place.task.run import CycleRun
 
 Poses = Mapping[str, TaughtPose]
 
@@ -62,10 +62,8 @@ class Machine:
     Ticks, replies and requests may come from different threads.
     """
 
-    planner: CyclePlanner
     run: CycleRun
     port: Port
-    emit: Emit  # takes the name of an event of `events` and its fields
     plan: CyclePlan | None = None  # what `start_run` runs
     stop_reason: str = ''  # why no job may start before `rearmed`; empty if one may
     is_in_freedrive: bool = False  # set by the owner
@@ -80,6 +78,7 @@ class Machine:
     _is_carried: bool | None = None  # as last sent to the planner; None = nothing was
 
     def __post_init__(self) -> None:
+        self.planner, self.emit = self.run.planner, self.run.emit
         self._lock = threading.RLock()
         self._part_held = Stable(_UNSEEN)
         self._on_end: OnOutcome = lambda _outcome: None

@@ -21,7 +21,7 @@ from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scene.inertias import Load
-from ur5_pick_place.planning.scene.scene import Box, Part, Tool
+from ur5_pick_place.planning.scene.scene import Box, Scene
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import Step, blended_groups
@@ -75,12 +75,12 @@ class TaskSettings(Settings):
         length=3,
     )
 
-    def part_load(self, tool: Tool, part: Part | None = None, held: Array | None = None) -> Load:
+    def part_load(self, scene: Scene, held: Array | None = None) -> Load:
         """Return the part as a load in tool0; `held` is T_tcp_part if not as the scene says."""
         centre = np.array([*self.part_centre, 1.0])
-        if part and held is not None:
-            centre = held @ inverse_transform(part.T_tcp_part) @ centre
-        return Load(self.part_mass, (tool.T_tool_tcp @ centre)[:3], T_tcp_part=held)
+        if scene.part and held is not None:
+            centre = held @ inverse_transform(scene.part.T_tcp_part) @ centre
+        return Load(self.part_mass, (scene.tool.T_tool_tcp @ centre)[:3], T_tcp_part=held)
 
 
 @dataclass(frozen=True)

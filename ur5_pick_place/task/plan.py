@@ -272,12 +272,12 @@ class CyclePlanner:
     def _held(self, poses: Mapping[str, TaughtPose]) -> list[Load]:
         """Return, for each stage of a cycle, the part that is moved, as it is gripped."""
         scene = self.planner.scene
-        as_given = self.settings.part_load(scene.tool)
+        as_given = self.settings.part_load(scene)
         moved, part = self._transfers, scene.part
         if not moved or part is None:
             return [as_given] * len(self.cycle)
         loads = [
-            as_given if T is part.T_tcp_part else self.settings.part_load(scene.tool, part, T)
+            as_given if T is part.T_tcp_part else self.settings.part_load(scene, T)
             for T in grasps(poses, moved, shared_spots(poses, self.pattern.gridded, part), part)
         ]
         return [loads[min(step.released, len(moved) - 1)] for step in self.steps]

@@ -28,7 +28,7 @@ from ur5_pick_place.task.job import (
     perform,
     watched,
 )
-from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
+from ur5_pick_place.task.motions import PlannedStage, StageTracker
 from ur5_pick_place.task.payload import RobotPayload
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
@@ -46,7 +46,6 @@ class CycleRun:
 
     planner: CyclePlanner  # plans the remaining motion after a pause
     gripper: Gripper
-    settings: TaskSettings
     # mass [kg] and centre of gravity in tool0 [m] of the empty tool
     tool_payload: tuple[float, tuple[float, float, float]]
     emit: Emit  # takes the name of an event of `events` and its fields
@@ -65,7 +64,7 @@ class CycleRun:
 
     def __post_init__(self) -> None:
         planner = self.planner.planner
-        self._as_given = self.part = self.settings.part_load(planner.scene.tool)
+        self._as_given = self.part = self.planner.settings.part_load(planner.scene)
         """The part as a load in tool0, as it is gripped in the present stage."""
         self.payload = RobotPayload(lambda: planner.scene, self.tool_payload, lambda: self.part)
         self._signal = self.gripper.signal()
@@ -319,7 +318,7 @@ class CycleRun:
             yield from check
 
     def _expect_part(self, planned: PlannedStage) -> Steps[None]:
-        tries = self.settings.grasp_retries if planned.retry else 0
+        tries = self.planner.settings.grasp_retries if planned.retry else 0
         # Whether an earlier stage has set the payload with the part.
         had_part = bool(self.payload.wanted) and self.payload.confirmed_early is None
         while True:

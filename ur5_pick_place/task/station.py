@@ -74,5 +74,5 @@ class Station:
             self.planner, s.task, s.cycle, self.provenance, s.pattern, s.loops
         )
         self.gripper = s.gripper
-        self.run = CycleRun(self.cycle_planner, self.gripper, s.task, s.payload, emit)
-        self.machine = Machine(self.cycle_planner, self.run, port, emit)
+        self.run = CycleRun(self.cycle_planner, self.gripper, s.payload, emit)
+        self.machine = Machine(self.run, port)

@@ -48,7 +48,7 @@ def cycle_planner():
 
 
 def robot_payload():
-    part = TaskSettings().part_load(SCENE.tool)
+    part = TaskSettings().part_load(SCENE)
     return RobotPayload(lambda: SCENE, (0.0, (0.0, 0.0, 0.0)), lambda: part)
 
 
@@ -149,9 +149,8 @@ class Task:
         self.planner, self.robot, self.events, self.job = planner, robot(**fields), [], None
         self.port = ObedientPort(self.robot)
         payload = (0.5, (0.0, 0.0, 0.05))
-        gripper = Gripper(settings, 24)
-        self.run = CycleRun(planner, gripper, TaskSettings(), payload, self.emit)
-        self.machine = Machine(planner, self.run, self.port, self.emit)
+        self.run = CycleRun(planner, Gripper(settings, 24), payload, self.emit)
+        self.machine = Machine(self.run, self.port)
 
     def emit(self, event, **data):
         self.events.append((event, data))

@@ -134,7 +134,7 @@ class CyclePlaces:
 
     def _planners(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
         """Return planners for the arm with an empty gripper, and with the part in it."""
-        load = self.settings.part_load(planner.scene.tool)
+        load = self.settings.part_load(planner.scene)
         return planner, planner.carrying(load)
 
     def _check(
