@@ -33,9 +33,7 @@ def solutions(capsys: pytest.CaptureFixture[str], *argv: str) -> dict:
 
 
 @pytest.mark.parametrize('turn', HOME_TURNS)
-def test_home_is_found_from_every_way_to_write_its_pose(
-    turn: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_home_is_found_from_every_way_to_write_its_pose(turn, capsys):
     best = solutions(capsys, *HOME_XYZ, *turn)['solutions'][0]
     assert best['branch'] == 'left-up-up'
     assert np.allclose(best['joints'], [0, -90, 90, -90, -90, 0], atol=1e-9)
@@ -45,7 +43,7 @@ def test_home_is_found_from_every_way_to_write_its_pose(
     assert best['collision'] == ''
 
 
-def test_ik_answers_all_eight_and_each_leads_back(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ik_answers_all_eight_and_each_leads_back(capsys):
     found = solutions(
         capsys, '--xyz', '0.3', '-0.2', '0.4', '--rpy', '3', '0.2', '1', '--radians',
         '--frame', 'base', '--seed', *['0.5'] * 6,
@@ -59,7 +57,7 @@ def test_ik_answers_all_eight_and_each_leads_back(capsys: pytest.CaptureFixture[
         assert np.allclose(forward(UR5, row['joints'])[:3, 3], [0.3, -0.2, 0.4], atol=1e-12)
 
 
-def test_the_table_has_a_line_for_each_branch(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_has_a_line_for_each_branch(capsys):
     assert ik.main([*HOME_XYZ, *HOME_TURNS[0]]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     assert head.split()[0] == 'branch' and head.split()[-1] == 'collision'
@@ -69,9 +67,7 @@ def test_the_table_has_a_line_for_each_branch(capsys: pytest.CaptureFixture[str]
     ]  # fmt: skip
 
 
-def test_out_of_reach_says_why_on_each_branch_and_fails(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_out_of_reach_says_why_on_each_branch_and_fails(capsys):
     pose = ['--xyz', '1.2', '0', '0.3', '--rpy', '180', '0', '0']
     assert ik.main(pose) == 1
     lines = capsys.readouterr().out.splitlines()[1:]
@@ -85,7 +81,7 @@ def test_out_of_reach_says_why_on_each_branch_and_fails(
     assert [m['amount'] for m in missing] == pytest.approx([m.amount for m in expected])
 
 
-def test_the_table_of_a_scene_is_below_a_base_that_hangs(tmp_path, capsys) -> None:
+def test_the_table_of_a_scene_is_below_a_base_that_hangs(tmp_path, capsys):
     scene = tmp_path / 'scene.yaml'
     scene.write_text('table_height: -0.5\ntool: {tcp: {position: [0, 0, 0]}}')
     pose = ['--xyz', '0.4', '0.1', '0.48', '--rpy', '180', '0', '0', '--scene', str(scene)]
@@ -95,9 +91,7 @@ def test_the_table_of_a_scene_is_below_a_base_that_hangs(tmp_path, capsys) -> No
         assert ('' in contacts) is is_free, (mounting, contacts)
 
 
-def test_a_scene_adds_the_tcp_and_what_is_in_the_way(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_scene_adds_the_tcp_and_what_is_in_the_way(capsys):
     pose = ['--rpy', '180', '0', '-90', '--scene', SCENE, '--tip', 'tcp']
     above = solutions(capsys, '--xyz', '0.4869', '0.10915', '0.286859', *pose)
     assert np.allclose(above['solutions'][0]['joints'], np.degrees(HOME), atol=1e-9)
@@ -106,9 +100,7 @@ def test_a_scene_adds_the_tcp_and_what_is_in_the_way(
     assert all('table' in row['collision'] for row in below['solutions'])
 
 
-def test_a_calibrated_arm_says_how_far_it_is_from_the_ideal_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_calibrated_arm_says_how_far_it_is_from_the_ideal_one(tmp_path, capsys):
     poses = {
         'shoulder': 'z: 0.0893, x: 0.001, y: 0, roll: 0, pitch: 0, yaw: 0.001',
         'upper_arm': 'x: 0, y: 0, z: 0, roll: 1.5707, pitch: 0, yaw: 0',
@@ -127,7 +119,7 @@ def test_a_calibrated_arm_says_how_far_it_is_from_the_ideal_one(
     assert 'Calibration moves the tool by up to ' in capsys.readouterr().out
 
 
-def test_fk_undoes_ik(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fk_undoes_ik(capsys):
     assert fk.main(['10', '-80', '100', '-110', '-70', '20', '--json']) == 0
     found = json.loads(capsys.readouterr().out)
     q = DEG * np.array([10, -80, 100, -110, -70, 20])
@@ -141,9 +133,7 @@ def test_fk_undoes_ik(capsys: pytest.CaptureFixture[str]) -> None:
         assert np.allclose(row['joints'], np.degrees(q), atol=1e-9)
 
 
-def test_fk_prints_the_pose_the_branch_and_what_is_wrong(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_fk_prints_the_pose_the_branch_and_what_is_wrong(capsys):
     assert fk.main(['0', '-90', '200', '-90', '-90', '0']) == 0
     text = capsys.readouterr().out
     assert 'branch        right-up-up' in text
@@ -164,10 +154,8 @@ def test_fk_prints_the_pose_the_branch_and_what_is_wrong(
         (fk, ['0'] * 6 + ['--robot', 'x.yaml'], 'x.yaml cannot be read'),
     ],
 )
-def test_wrong_input_is_refused_with_the_reason(
-    command: object, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert command.main(argv) == 2  # type: ignore[attr-defined]
+def test_wrong_input_is_refused_with_the_reason(command, argv, message, capsys):
+    assert command.main(argv) == 2
     captured = capsys.readouterr()
     assert message in captured.err and captured.out == ''
 
@@ -181,16 +169,14 @@ def test_wrong_input_is_refused_with_the_reason(
         (fk, ['0', '0', '0'], 'the following arguments are required'),
     ],
 )
-def test_wrong_usage_ends_with_code_2(
-    command: object, argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_usage_ends_with_code_2(command, argv, message, capsys):
     with pytest.raises(SystemExit) as exit_info:
-        command.main(argv)  # type: ignore[attr-defined]
+        command.main(argv)
     assert exit_info.value.code == 2
     assert message in capsys.readouterr().err
 
 
-def test_without_coal_and_ros_the_commands_still_answer() -> None:
+def test_without_coal_and_ros_the_commands_still_answer():
     script = (
         'import sys\n'
         'for name in ("coal", "rclpy", "yaml", "scipy"): sys.modules[name] = None\n'
@@ -202,9 +188,7 @@ def test_without_coal_and_ros_the_commands_still_answer() -> None:
     assert 'not checked: coal is not installed' in run.stdout
 
 
-def test_millimetres_and_degrees_in_place_of_metres_and_radians_are_asked_about(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_millimetres_and_degrees_in_place_of_metres_and_radians_are_asked_about(capsys):
     assert ik.main(['--xyz', '450', '100', '300', '--rpy', '180', '0', '0']) == 2
     assert 'ik: --xyz 450 100 300: is 550' in (said := capsys.readouterr().err)
     assert 'metres, not mm?' in said
@@ -220,9 +204,7 @@ def test_millimetres_and_degrees_in_place_of_metres_and_radians_are_asked_about(
         (['--rpy', '3.1', '0', '1.6', '--seed', '0', '-90', *'0000'], '--seed = -90 rad'),
     ],
 )
-def test_degrees_in_place_of_radians_give_no_solutions_of_a_wrong_pose(
-    angles: list[str], refused: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_degrees_in_place_of_radians_give_no_solutions_of_a_wrong_pose(angles, refused, capsys):
     assert ik.main(['--xyz', '0.45', '-0.2', '0.3', *angles, '--radians']) == 2
     said = capsys.readouterr()
     assert not said.out

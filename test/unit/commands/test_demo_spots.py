@@ -21,14 +21,14 @@ def checker() -> SpotChecker:
     return SpotChecker()
 
 
-def test_tcp_grips_the_cube_at_its_centre_pointing_down() -> None:
+def test_tcp_grips_the_cube_at_its_centre_pointing_down():
     spot = Spot(0.4, -0.1, math.radians(30.0))
     wanted = Rotation.from_euler('z', 30, degrees=True) * Rotation.from_euler('x', math.pi)
     np.testing.assert_allclose(spot.T_base_link_grip[:3, :3], wanted.as_matrix(), atol=1e-12)
     np.testing.assert_allclose(spot.T_base_link_grip[:3, 3], [0.4, -0.1, 0.0225])
 
 
-def test_a_spot_is_typed_and_read_in_metres_and_degrees_and_kept_in_radians() -> None:
+def test_a_spot_is_typed_and_read_in_metres_and_degrees_and_kept_in_radians():
     task = read_options(['--start', '0.4 -0.1 30', '--displace', '5 -2 10']).task
     assert str(task.start) == '(0.400, -0.100) m, 30 deg'
     assert task.start is not None
@@ -36,7 +36,7 @@ def test_a_spot_is_typed_and_read_in_metres_and_degrees_and_kept_in_radians() ->
     assert task.displacement == pytest.approx((0.005, -0.002, math.radians(10.0)))
 
 
-def test_a_displacement_is_added_to_a_spot() -> None:
+def test_a_displacement_is_added_to_a_spot():
     moved = Spot(0.4, -0.1, 0.5).moved(Displacement(0.005, -0.002, 0.1))
     assert moved[:3] == pytest.approx((0.405, -0.102, 0.6))
 
@@ -53,12 +53,12 @@ def test_a_displacement_is_added_to_a_spot() -> None:
         ('0.4 0.2 0', '0.43 0.23 90', '42 mm apart.*45 mm'),
     ],
 )
-def test_refuses_a_pair_that_cannot_be_done(start: str, target: str, message: str) -> None:
+def test_refuses_a_pair_that_cannot_be_done(start, target, message):
     with pytest.raises(InvalidInput, match=message):
         read_options(['--start', start, '--target', target])
 
 
-def test_a_yaw_that_only_turns_the_cube_off_the_edge_is_refused(checker: SpotChecker) -> None:
+def test_a_yaw_that_only_turns_the_cube_off_the_edge_is_refused(checker):
     assert checker.check_spot('start', Spot(0.825, 0.0, 0.0)).any()
 
 
@@ -77,16 +77,14 @@ def test_a_yaw_that_only_turns_the_cube_off_the_edge_is_refused(checker: SpotChe
         (['--grid', '2 1'], 'must be three whole numbers, 1 to 9'),
     ],
 )
-def test_refuses_a_malformed_argument(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_refuses_a_malformed_argument(arguments, message, capsys):
     with pytest.raises(SystemExit) as end:
         read_options(arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err
 
 
-def test_bad_input_starts_nothing_and_makes_no_folder(tmp_path: Path) -> None:
+def test_bad_input_starts_nothing_and_makes_no_folder(tmp_path):
     demo = Path(sys.executable).with_name('demo')
     run = subprocess.run(
         [demo, '--start', '2 0 0'], cwd=tmp_path, capture_output=True, text=True, env=os.environ
@@ -97,9 +95,7 @@ def test_bad_input_starts_nothing_and_makes_no_folder(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_an_output_folder_that_is_none_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_output_folder_that_is_none_is_refused(tmp_path, monkeypatch):
     (tmp_path / 'file').write_text('')
     with pytest.raises(InvalidInput, match='file is not a writable folder'):
         read_options(['--out', str(tmp_path / 'file')])
@@ -118,20 +114,18 @@ def test_an_output_folder_that_is_none_is_refused(
         read_options(['--out', 'out'])
 
 
-def test_same_seed_gives_same_spots_and_another_gives_others() -> None:
+def test_same_seed_gives_same_spots_and_another_gives_others():
     tasks = [read_options(['--seed', seed]).task for seed in ('1', '1', '2')]
     assert tasks[0] == tasks[1] != tasks[2]
 
 
-def test_seed_leaves_alone_what_is_given() -> None:
+def test_seed_leaves_alone_what_is_given():
     task = read_options(['--seed', '4', '--start', '0.5 0.1 20']).task
     assert task.start == Spot(0.5, 0.1, math.radians(20.0))
     assert task.target != read_options([]).task.target
 
 
-def test_random_pairs_differ_and_can_all_be_done(
-    checker: SpotChecker, rng: np.random.Generator
-) -> None:
+def test_random_pairs_differ_and_can_all_be_done(checker, rng):
     pairs = [checker.random_pair(rng) for _ in range(50)]
     for start, target in pairs:
         checker.check_pair(start, target)

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ ZSTD = b'\x28\xb5\x2f\xfd'
 HUGE = 10**400  # beyond the range of a float
 
 
-def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path: Path, capsys) -> None:
+def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path, capsys):
     path = tmp_path / 'cut.mcap'
     long = nodding(1200)
     write_recording(path, long, EVENTS, [{'arm': ARM}])
@@ -35,9 +34,7 @@ def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path: Path, ca
 
 @pytest.mark.parametrize('content', [b'', b'time', b'\x89MCAP0\r\n', b'SQLite format 3\0' * 9])
 @pytest.mark.parametrize('suffix', ['.mcap', '.db3'])
-def test_a_file_with_nothing_in_it_is_refused_in_one_line(
-    content: bytes, suffix: str, tmp_path: Path, capsys
-) -> None:
+def test_a_file_with_nothing_in_it_is_refused_in_one_line(content, suffix, tmp_path, capsys):
     path = tmp_path / f'nothing{suffix}'
     path.write_bytes(content)
     assert report.main([str(path)]) == 2
@@ -47,7 +44,7 @@ def test_a_file_with_nothing_in_it_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize('name', ['pipe.mcap', 'pipe.db3'])
-def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path, capsys) -> None:
+def test_a_pipe_is_refused_and_not_waited_for(name, tmp_path, capsys):
     path = tmp_path / name
     os.mkfifo(path)
     writer = threading.Timer(5.0, path.write_bytes, [b''])  # ends what would wait for ever
@@ -61,9 +58,7 @@ def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path, capsys)
 
 
 @pytest.mark.parametrize('storage', ['mcap', pytest.param('db3', marks=pytest.mark.drill)])
-def test_a_damaged_file_never_ends_in_a_traceback(
-    storage: str, tmp_path: Path, capsys, monkeypatch, rng: np.random.Generator
-) -> None:
+def test_a_damaged_file_never_ends_in_a_traceback(storage, tmp_path, capsys, monkeypatch, rng):
     """Truncations and flipped bytes, seeded, as page and as strict JSON."""
     plugin = {'mcap': 'MCAP', 'db3': 'SQLITE3'}[storage]
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, plugin)
@@ -92,9 +87,7 @@ def test_a_damaged_file_never_ends_in_a_traceback(
 
 
 @pytest.mark.parametrize('name', ['torque', 'duration', 'joint_margin'])
-def test_a_plan_with_a_number_beyond_a_float_is_left_out(
-    name: str, tmp_path: Path, capsys
-) -> None:
+def test_a_plan_with_a_number_beyond_a_float_is_left_out(name, tmp_path, capsys):
     row = {key: 0.5 for key, _, _ in COLUMNS}
     reports = [
         {'time': 100.4, 'event': 'plan_report', 'rows': rows}
@@ -113,7 +106,7 @@ def test_a_plan_with_a_number_beyond_a_float_is_left_out(
      ('limits', {'max_speed': HUGE}), ('limits', 'none'), ('start', [0.4, 0.1, 0]),
      ('start', {'x': 0.4}), ('displacement', 'x'), ('method', 7), ('log_times', [0])],
 )  # fmt: skip
-def test_facts_that_no_demo_writes_are_damage(name, value, tmp_path: Path, capsys) -> None:
+def test_facts_that_no_demo_writes_are_damage(name, value, tmp_path, capsys):
     run = {**demo_facts('ik', JOINTS), name: value}
     write_recording(tmp_path / 'run.mcap', JOINTS, EVENTS, [{'arm': ARM}, {'run': run}])
     _, complaint = reported(tmp_path / 'run.mcap', capsys)
@@ -121,14 +114,14 @@ def test_facts_that_no_demo_writes_are_damage(name, value, tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize('name', ['T_tool_tcp', 'max_velocity', 'max_speed'])
-def test_an_arm_with_a_number_beyond_a_float_is_unknown(name: str, tmp_path: Path) -> None:
+def test_an_arm_with_a_number_beyond_a_float_is_unknown(name, tmp_path):
     arm = {**ARM, name: np.full(np.shape(ARM[name]), HUGE, dtype=object).tolist()}
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, [{'arm': arm}])
     (run,) = report.read_report(tmp_path / 'record.mcap').runs
     assert not run.motion.has_tcp
 
 
-def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:
+def test_a_damaged_chunk_costs_no_other(tmp_path):
     path = tmp_path / 'flipped.mcap'
     write_recording(path, nodding(1200), EVENTS)
     data = bytearray(path.read_bytes())
@@ -139,7 +132,7 @@ def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:
     assert '1 of ' in problem and recording.count > 1500
 
 
-def test_a_chunk_that_is_not_there_is_missed(tmp_path: Path) -> None:
+def test_a_chunk_that_is_not_there_is_missed(tmp_path):
     path = tmp_path / 'hole.mcap'
     write_recording(path, nodding(1200), EVENTS)
     data = bytearray(path.read_bytes())
@@ -153,7 +146,7 @@ def test_a_chunk_that_is_not_there_is_missed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize('pack', [lambda _data: ZSTD, lambda _data: ZSTD + bytes(9)])
-def test_compressed_messages_that_are_damaged_are_counted(pack, tmp_path: Path, capsys) -> None:
+def test_compressed_messages_that_are_damaged_are_counted(pack, tmp_path, capsys):
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, 'SQLITE3', pack=pack)
     assert report.main([str(folder)]) == 2
     (line,) = capsys.readouterr().err.splitlines()

@@ -4,7 +4,6 @@
 import io
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ def result(**fields: object) -> dict[str, object]:
     return {'method': 'ik', 'success': True, **dict.fromkeys(FIGURES), **fields}
 
 
-def test_result_file_is_strict_json_with_a_list_of_runs(tmp_path: Path) -> None:
+def test_result_file_is_strict_json_with_a_list_of_runs(tmp_path):
     runs = [RecordedRun(result(grip_offset_m=[0.0, 0.0, 0.002]), {'stages': []})]
     demo_report.write_result(tmp_path, runs, {'seed': None})
     content = json.loads((tmp_path / 'result.json').read_text())
@@ -35,7 +34,7 @@ def test_result_file_is_strict_json_with_a_list_of_runs(tmp_path: Path) -> None:
         demo_report.write_result(tmp_path, [RecordedRun(result(cycle_time_s=math.nan), {})], {})
 
 
-def test_publishing_twice_in_a_second_keeps_both_and_links_the_last(tmp_path: Path) -> None:
+def test_publishing_twice_in_a_second_keeps_both_and_links_the_last(tmp_path):
     work, out = tmp_path / 'work', tmp_path / 'out'
     work.mkdir()
     folders = []
@@ -49,9 +48,7 @@ def test_publishing_twice_in_a_second_keeps_both_and_links_the_last(tmp_path: Pa
     assert [p.name for p in folders[0].iterdir()] == ['result.json']
 
 
-def test_an_interrupted_publishing_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_publishing_leaves_nothing(tmp_path, monkeypatch):
     def interrupted(*_arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -62,7 +59,7 @@ def test_an_interrupted_publishing_leaves_nothing(
     assert not list((tmp_path / 'out').iterdir())
 
 
-def test_a_demo_leaves_alone_what_another_command_has_not_finished(tmp_path: Path) -> None:
+def test_a_demo_leaves_alone_what_another_command_has_not_finished(tmp_path):
     work, out = tmp_path / 'work', tmp_path / 'out'
     half = out / '.record.html.unfinished'
     dead = out / '.2026-01-02T03-04-05Z.unfinished'
@@ -74,7 +71,7 @@ def test_a_demo_leaves_alone_what_another_command_has_not_finished(tmp_path: Pat
     assert half.exists() and not dead.exists()
 
 
-def test_table_speaks_in_millimetres_and_degrees() -> None:
+def test_table_speaks_in_millimetres_and_degrees():
     failed = result(success=False)
     lines = demo_report.table(
         [result(placement_error_m=0.00044, placement_error_rad=0.01), failed]
@@ -95,7 +92,7 @@ class Arm:
         return self.t, HOME + self.t * np.eye(6)[5], np.zeros(2)
 
 
-def test_progress_has_a_line_for_every_stage_and_ends_with_the_run() -> None:
+def test_progress_has_a_line_for_every_stage_and_ends_with_the_run():
     stream, arm = io.StringIO(), Arm()
     progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
     progress.on_event({'event': 'started', 'job': 'run'}, arm)
@@ -116,9 +113,7 @@ def test_progress_has_a_line_for_every_stage_and_ends_with_the_run() -> None:
 
 
 @pytest.mark.parametrize(('columns', 'refreshed'), [('40', False), ('80', True)])
-def test_a_line_that_does_not_fit_the_terminal_is_not_refreshed(
-    monkeypatch, columns: str, refreshed: bool
-) -> None:
+def test_a_line_that_does_not_fit_the_terminal_is_not_refreshed(monkeypatch, columns, refreshed):
     monkeypatch.setenv('COLUMNS', columns)
     stream, arm = io.StringIO(), Arm()
     monkeypatch.setattr(stream, 'isatty', lambda: True, raising=False)

@@ -46,7 +46,7 @@ def drawn(
     return Image.open(path)
 
 
-def test_the_cell_shows_cube_both_marks_and_arm(tmp_path: Path) -> None:
+def test_the_cell_shows_cube_both_marks_and_arm(tmp_path):
     picture = drawn(draw_cell, lifting_recording(), tmp_path / 'cell.png')
     assert picture.size == (960, 720)
     share = shares(picture)
@@ -57,7 +57,7 @@ def test_the_cell_shows_cube_both_marks_and_arm(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ['cell.png']
 
 
-def test_the_cube_is_seen_where_it_was_recorded(tmp_path: Path) -> None:
+def test_the_cube_is_seen_where_it_was_recorded(tmp_path):
     """From the camera, +y is to the right: the red spot is right of the start mark, as raised."""
     picture = drawn(draw_cell, lifting_recording(), tmp_path / 'cell.png')
     r, g, b = np.moveaxis(np.asarray(picture, dtype=int), -1, 0)
@@ -67,7 +67,7 @@ def test_the_cube_is_seen_where_it_was_recorded(tmp_path: Path) -> None:
     assert red[0] < yellow[0] - 50
 
 
-def test_the_film_lasts_as_long_as_the_run_and_is_small(tmp_path: Path) -> None:
+def test_the_film_lasts_as_long_as_the_run_and_is_small(tmp_path):
     film = drawn(draw_cycle, lifting_recording(4.0), tmp_path / 'cycle.gif')
     assert film.size == (640, 480)
     durations = []
@@ -92,9 +92,7 @@ def test_the_film_lasts_as_long_as_the_run_and_is_small(tmp_path: Path) -> None:
     ],
     ids=['no driver', 'maybe no library', 'switched off', 'misspelt'],
 )
-def test_without_opengl_there_is_one_warning_and_everything_else_works(
-    environment: dict[str, str], tmp_path: Path
-) -> None:
+def test_without_opengl_there_is_one_warning_and_everything_else_works(environment, tmp_path):
     """`import mujoco` itself fails with some libraries missing; the physics must not."""
     script = f"""
 import logging, sys
@@ -133,7 +131,7 @@ print('drawn' if cell else 'not drawn', w.time)
     assert os.listdir(tmp_path) == ['joints.png']
 
 
-def test_the_joint_plot_has_the_error_where_there_is_a_reference() -> None:
+def test_the_joint_plot_has_the_error_where_there_is_a_reference():
     t = np.linspace(0.0, 2.0, 101)
     planned = np.outer(np.sin(t), np.arange(1.0, 7.0))
     measured = planned + np.radians(0.5)

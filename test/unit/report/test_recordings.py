@@ -50,7 +50,7 @@ def recorded(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize('topic', recorded_topics(CONTROLLER), ids=lambda topic: topic.name)
-def test_every_type_has_a_definition_that_others_can_parse(topic) -> None:
+def test_every_type_has_a_definition_that_others_can_parse(topic):
     """As bytes written by ROS and read by two decoders that know the text alone."""
     typesys = pytest.importorskip('rosbags.typesys')
     from mcap.records import Schema
@@ -69,7 +69,7 @@ def test_every_type_has_a_definition_that_others_can_parse(topic) -> None:
     assert all(hasattr(decoded, field) for field in fields)
 
 
-def test_a_definition_is_that_of_the_message_files() -> None:
+def test_a_definition_is_that_of_the_message_files():
     from sensor_msgs.msg import JointState
 
     own, _, others = schema_text(JointState).partition('=' * 80)
@@ -82,7 +82,7 @@ def test_a_definition_is_that_of_the_message_files() -> None:
     ]
 
 
-def test_rosbags_and_mcap_read_the_same_joints(recorded: Path) -> None:
+def test_rosbags_and_mcap_read_the_same_joints(recorded):
     highlevel = pytest.importorskip('rosbags.highlevel')
     from mcap.reader import make_reader
     from mcap_ros2.decoder import DecoderFactory
@@ -105,7 +105,7 @@ def test_rosbags_and_mcap_read_the_same_joints(recorded: Path) -> None:
     assert np.array([q for _, q in rows]) == pytest.approx(JOINTS.q[:, order])
 
 
-def test_joints_references_and_events_are_read_as_they_were(recorded: Path) -> None:
+def test_joints_references_and_events_are_read_as_they_were(recorded):
     topics = robot_topics(read_recording(recorded, is_wanted))
     _, t, q, qd, reference = zip(*topics.controller_states, strict=True)
     expected = (JOINTS.t, JOINTS.q, JOINTS.qd, JOINTS.q_reference)
@@ -114,7 +114,7 @@ def test_joints_references_and_events_are_read_as_they_were(recorded: Path) -> N
     assert [event for _, event in topics.events] == EVENTS
 
 
-def test_a_record_of_a_stop_is_told_with_its_reason(recorded: Path, capsys) -> None:
+def test_a_record_of_a_stop_is_told_with_its_reason(recorded, capsys):
     assert report.main([str(recorded)]) == 0
     said = capsys.readouterr()
     assert not said.err
@@ -126,9 +126,7 @@ def test_a_record_of_a_stop_is_told_with_its_reason(recorded: Path, capsys) -> N
 
 
 @pytest.mark.parametrize('storage', ['MCAP', 'SQLITE3'])
-def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(
-    storage: str, tmp_path: Path, capsys
-) -> None:
+def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(storage, tmp_path, capsys):
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, storage, space='/cell2', prefix='left_')
     ((run,), complaint) = reported(folder, capsys)
     assert not complaint
@@ -140,9 +138,7 @@ def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(
 
 
 @pytest.mark.parametrize('storage', ['MCAP', 'SQLITE3'])
-def test_a_bag_of_compressed_messages_is_read_like_any_other(
-    storage: str, tmp_path: Path, capsys
-) -> None:
+def test_a_bag_of_compressed_messages_is_read_like_any_other(storage, tmp_path, capsys):
     """As `ros2 bag record --compression-mode message --compression-format zstd` writes it."""
     pack = pytest.importorskip('zstandard').ZstdCompressor().compress
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, storage, pack)
@@ -153,9 +149,7 @@ def test_a_bag_of_compressed_messages_is_read_like_any_other(
     assert len(topics.joint_states) == len(topics.controller_states) == JOINTS.t.size
 
 
-def test_a_sqlite_bag_without_definitions_is_read_with_those_installed(
-    tmp_path: Path, capsys
-) -> None:
+def test_a_sqlite_bag_without_definitions_is_read_with_those_installed(tmp_path, capsys):
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, 'SQLITE3')
     (file,) = folder.glob('*.db3')
     with sqlite3.connect(file) as database:
@@ -164,7 +158,7 @@ def test_a_sqlite_bag_without_definitions_is_read_with_those_installed(
     assert run['outcome'] == 'stopped' and not complaint
 
 
-def test_runs_of_a_demo_are_told_apart_by_their_facts(tmp_path: Path, capsys) -> None:
+def test_runs_of_a_demo_are_told_apart_by_their_facts(tmp_path, capsys):
     facts = [{'arm': ARM}, {'run': demo_facts('ik', JOINTS)}]
     write_recording(tmp_path / 'run.mcap', JOINTS, EVENTS[:2], facts)
     ((run,), _) = reported(tmp_path / 'run.mcap', capsys)
@@ -172,7 +166,7 @@ def test_runs_of_a_demo_are_told_apart_by_their_facts(tmp_path: Path, capsys) ->
     assert run['start'] == {'x': 0.45, 'y': -0.2, 'yaw': 0.0}
 
 
-def test_what_the_recorder_could_not_keep_is_told_in_one_line(tmp_path: Path, capsys) -> None:
+def test_what_the_recorder_could_not_keep_is_told_in_one_line(tmp_path, capsys):
     lost = {'/joint_states': 1200, '/a\nb': 3}
     facts = [{'arm': ARM, 'recorded_for': 'stop', 'lost': lost}]
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, facts)
@@ -184,7 +178,7 @@ def test_what_the_recorder_could_not_keep_is_told_in_one_line(tmp_path: Path, ca
     )
 
 
-def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
+def test_a_clock_that_restarts_makes_two_runs(tmp_path):
     from rclpy.serialization import serialize_message
 
     from ur5_pick_place.nodes.recorder.mcap_file import McapFile
@@ -201,7 +195,7 @@ def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
     assert all(run.motion.t.size == JOINTS.t.size for run in found.runs)
 
 
-def test_a_demo_on_a_full_disk_keeps_no_run_and_says_what_to_do(monkeypatch, capsys) -> None:
+def test_a_demo_on_a_full_disk_keeps_no_run_and_says_what_to_do(monkeypatch, capsys):
     monkeypatch.setattr(demo, 'record_run', lambda *_: ([], {'method': 'ik'}))
     monkeypatch.setattr(demo, 'RUN_FILE', '/dev/full')
     assert demo.run([]) == 1
@@ -209,7 +203,7 @@ def test_a_demo_on_a_full_disk_keeps_no_run_and_says_what_to_do(monkeypatch, cap
     assert re.fullmatch(r'demo: /.*No space left on device: free some .* TMPDIR .*\n', said), said
 
 
-def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> None:
+def test_a_stop_by_an_event_is_told_like_any_other(tmp_path, capsys):
     stop = ('/trajectory_execution_event', String(data='stop'), log_time(JOINTS, 100.8))
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS[:2], others=[stop])
     ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
@@ -217,7 +211,7 @@ def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> No
     assert run['remarks'][-1]['time_s'] == pytest.approx(0.8, abs=0.01)
 
 
-def test_what_the_planner_waits_for_before_it_is_ready_is_no_stop(tmp_path: Path, capsys) -> None:
+def test_what_the_planner_waits_for_before_it_is_ready_is_no_stop(tmp_path, capsys):
     def states(*texts: str) -> list[tuple[str, String, int]]:
         at = [log_time(JOINTS, 100.1 + 0.1 * i) for i in range(len(texts))]
         return [(MOTION_STATE, String(data=s), t) for s, t in zip(texts, at, strict=True)]
@@ -233,7 +227,7 @@ def test_what_the_planner_waits_for_before_it_is_ready_is_no_stop(tmp_path: Path
         assert run['reason'] == reason
 
 
-def test_topics_of_other_types_are_not_taken_for_the_arms(tmp_path: Path, capsys) -> None:
+def test_topics_of_other_types_are_not_taken_for_the_arms(tmp_path, capsys):
     from control_msgs.msg import InterfaceValue
     from std_msgs.msg import Int8
 
@@ -271,7 +265,7 @@ def test_a_cycle_time_is_that_of_one_whole_cycle(events, cycle, tmp_path, capsys
     assert run['cycle_time_s'] == (cycle and pytest.approx(cycle))
 
 
-def test_a_stop_in_a_gap_of_the_joints_keeps_its_time(tmp_path, capsys) -> None:
+def test_a_stop_in_a_gap_of_the_joints_keeps_its_time(tmp_path, capsys):
     whole, gap = nodding(1500), np.r_[0:500, 1000:1500]
     joints = RecordedJoints(*(values[gap] for values in vars(whole).values()))
     states = [(t, String(data=s)) for t, s in ((100.1, 'ready'), (106.0, 'stopped: silent'))]
@@ -293,9 +287,7 @@ def test_a_recording_that_is_too_long_is_not_called_damaged(tmp_path, monkeypatc
 # -- folders -------------------------------------------------------------------------------------
 
 
-def test_of_a_folder_of_records_the_newest_is_reported_and_the_others_are_named(
-    tmp_path: Path, capsys
-) -> None:
+def test_of_a_folder_of_records_the_newest_is_reported_and_the_others_are_named(tmp_path, capsys):
     hours = (8, 9, 10, 11, 12, 13, 14, 7)  # the last one is a copy
     names = [f'record-2026-03-01T{hour:02}-00-00.000Z-stop.mcap' for hour in hours]
     for name in names:
@@ -313,8 +305,8 @@ def test_of_a_folder_of_records_the_newest_is_reported_and_the_others_are_named(
 
 @pytest.mark.parametrize('is_closed', [True, False])
 def test_the_parts_of_a_bag_are_one_recording_also_where_its_recorder_was_killed(
-    is_closed: bool, tmp_path: Path
-) -> None:
+    is_closed, tmp_path
+):
     if is_closed:
         (tmp_path / 'metadata.yaml').write_text('')
     for part in (2, 10):
@@ -326,9 +318,7 @@ def test_the_parts_of_a_bag_are_one_recording_also_where_its_recorder_was_killed
 
 @pytest.mark.parametrize('is_named', [True, False])
 @pytest.mark.parametrize('lost', [0, 1, 2])
-def test_a_part_of_a_bag_that_is_missing_is_named(
-    is_named: bool, lost: int, tmp_path: Path, capsys
-) -> None:
+def test_a_part_of_a_bag_that_is_missing_is_named(is_named, lost, tmp_path, capsys):
     """By metadata.yaml, also the first or the last; by the numbers of the others, a middle one."""
     names = [f'lab_{part}.mcap' for part in range(3)]
     for name in names[:lost] + names[lost + 1 :]:
@@ -349,21 +339,19 @@ def test_a_part_of_a_bag_that_is_missing_is_named(
     assert bool(complaint) == (is_named or lost == 1)
 
 
-def test_a_bag_without_any_of_its_files_is_no_results_folder(tmp_path: Path, capsys) -> None:
+def test_a_bag_without_any_of_its_files_is_no_results_folder(tmp_path, capsys):
     (tmp_path / 'metadata.yaml').write_text('x:\n  relative_file_paths: [lab_0.db3]\n')
     assert report.main([str(tmp_path), '--json']) == 2
     assert 'metadata.yaml names lab_0.db3, missing here' in capsys.readouterr().err
 
 
-def test_dates_in_names_are_no_parts(tmp_path: Path, capsys) -> None:
+def test_dates_in_names_are_no_parts(tmp_path, capsys):
     write_recording(tmp_path / 'lab_20261126.mcap', JOINTS, EVENTS)
     assert not reported(tmp_path, capsys)[1]
 
 
 @pytest.mark.parametrize('encoding', ['ros1', 'json', 'protobuf'])
-def test_messages_in_another_encoding_are_called_that(
-    encoding: str, tmp_path: Path, capsys
-) -> None:
+def test_messages_in_another_encoding_are_called_that(encoding, tmp_path, capsys):
     write_foreign(tmp_path / 'a.mcap', '/joint_states', encoding, b'{}')
     assert report.main([str(tmp_path / 'a.mcap')]) == 2
     (line,) = capsys.readouterr().err.splitlines()
@@ -371,7 +359,7 @@ def test_messages_in_another_encoding_are_called_that(
     assert 'malformed' not in line and 'definition' not in line and 'ros2 bag record' in line
 
 
-def test_a_bag_of_ros_1_is_told_how_to_become_one_of_ros_2(tmp_path: Path, capsys) -> None:
+def test_a_bag_of_ros_1_is_told_how_to_become_one_of_ros_2(tmp_path, capsys):
     (tmp_path / 'a.bag').write_bytes(b'#ROSBAG V2.0\n')
     for path in (tmp_path, tmp_path / 'a.bag'):
         assert report.main([str(path)]) == 2
@@ -386,8 +374,8 @@ def test_a_bag_of_ros_1_is_told_how_to_become_one_of_ros_2(tmp_path: Path, capsy
     ids=['namespace', 'prefix', 'both'],
 )
 def test_of_two_arms_that_with_the_most_joint_states_is_shown_and_the_other_is_named(
-    names: dict[str, str], tmp_path: Path, capsys
-) -> None:
+    names, tmp_path, capsys
+):
     """The other is elsewhere, and its task was stopped; each message is of one arm."""
     shown, other = nodding(160), nodding(120)
     other.q[:] += 1.0
@@ -409,9 +397,7 @@ def test_of_two_arms_that_with_the_most_joint_states_is_shown_and_the_other_is_n
 
 @pytest.mark.parametrize('storage', ['mcap', 'db3'])
 @pytest.mark.parametrize('option', ['--json', '--replay'])
-def test_of_a_compressed_bag_one_line_says_how_to_decompress_it(
-    option: str, storage: str, tmp_path: Path, capsys
-) -> None:
+def test_of_a_compressed_bag_one_line_says_how_to_decompress_it(option, storage, tmp_path, capsys):
     name = f'lab_0.{storage}.zstd'
     (tmp_path / 'metadata.yaml').write_text('')
     (tmp_path / name).write_bytes(b'\x28\xb5\x2f\xfd')
@@ -428,8 +414,8 @@ def test_of_a_compressed_bag_one_line_says_how_to_decompress_it(
     ('name', 'reason'), [(b'caf\xe9.mcap', 'x'), (b'two\nlines.mcap', 'x'), (b'a.mcap', '\ud800')]
 )
 def test_a_name_or_a_reason_that_is_not_printable_is_reported_with_its_page(
-    name: bytes, reason: str, tmp_path: Path, capsys
-) -> None:
+    name, reason, tmp_path, capsys
+):
     path = tmp_path / os.fsdecode(name)
     write_recording(path, JOINTS, [*EVENTS[:2], {**EVENTS[2], 'reason': reason}], [{'arm': ARM}])
     assert report.main([str(path)]) == 0
@@ -443,9 +429,7 @@ def test_a_name_or_a_reason_that_is_not_printable_is_reported_with_its_page(
 # -- what is missing ----------------------------------------------------------------------------
 
 
-def test_a_place_that_is_not_writable_costs_the_page_alone(
-    recorded: Path, capsys, monkeypatch
-) -> None:
+def test_a_place_that_is_not_writable_costs_the_page_alone(recorded, capsys, monkeypatch):
     def refuse(*_arguments, **_options):
         raise PermissionError(13, 'Permission denied')
 
@@ -459,8 +443,8 @@ def test_a_place_that_is_not_writable_costs_the_page_alone(
 
 @pytest.mark.parametrize('package', ['jinja2', 'mcap', 'mcap_ros2'])
 def test_without_an_optional_package_one_line_says_what_to_install(
-    package: str, recorded: Path, capsys, monkeypatch
-) -> None:
+    package, recorded, capsys, monkeypatch
+):
     import sys
 
     loaded = [n for n in sys.modules if n == package or n.startswith(f'{package}.')]

@@ -67,9 +67,7 @@ def replay(path: Path) -> subprocess.Popen:
 
 
 @pytest.mark.drill
-def test_a_topic_that_ros_has_no_name_for_is_left_out_with_a_line(
-    viewer: Viewer, tmp_path: Path
-) -> None:
+def test_a_topic_that_ros_has_no_name_for_is_left_out_with_a_line(viewer, tmp_path):
     nameless = [('/my cell/joint_states', JointState(), BEGIN)]
     write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS, others=nameless)
     process = replay(tmp_path)
@@ -78,7 +76,7 @@ def test_a_topic_that_ros_has_no_name_for_is_left_out_with_a_line(
     assert "'/my cell/joint_states' is not replayed" in errors and 'replayed 41' in said
 
 
-def test_a_topic_whose_type_cannot_be_published_is_left_out_with_a_line() -> None:
+def test_a_topic_whose_type_cannot_be_published_is_left_out_with_a_line():
     types = ['std_msgs/msg/__doc__', '.x/msg/Foo', 'os/msg/Foo', 'std_msgs/msg/Foo', 'x', 'a\nb']
     topics = {f'/a{i}/joint_states': kind for i, kind in enumerate(types)}
     recording = Recording()
@@ -91,7 +89,7 @@ def test_a_topic_whose_type_cannot_be_published_is_left_out_with_a_line() -> Non
     assert [topic for topic, _, reason in said if reason] == list(map(repr, topics))
 
 
-def test_of_two_arms_with_clocks_of_their_own_one_gives_the_time() -> None:
+def test_of_two_arms_with_clocks_of_their_own_one_gives_the_time():
     """Here the other is a second late."""
     recording, published = Recording(), []
     for topic, count, late in (('/left/joint_states', 3, 0), ('/right/joint_states', 2, 1)):
@@ -117,8 +115,8 @@ def test_of_two_arms_with_clocks_of_their_own_one_gives_the_time() -> None:
 
 @pytest.mark.parametrize('encoding', ['ros1', 'json', 'cdr'])
 def test_what_cannot_be_published_is_refused_before_anything_starts(
-    encoding: str, tmp_path: Path, monkeypatch, capsys
-) -> None:
+    encoding, tmp_path, monkeypatch, capsys
+):
     write_foreign(tmp_path / 'run.mcap', '/joint_states', encoding, b'\1\2\3\4\5\6\7\x08\x09')
     monkeypatch.setattr(rclpy, 'init', lambda **_: pytest.fail('nothing to publish'))
     assert report.main([str(tmp_path / 'run.mcap'), '--replay']) == 2
@@ -127,7 +125,7 @@ def test_what_cannot_be_published_is_refused_before_anything_starts(
     assert expected in line and line.endswith('nothing to replay') and '/joint_states' in line
 
 
-def test_joints_and_events_are_published_in_their_time(viewer: Viewer, tmp_path: Path) -> None:
+def test_joints_and_events_are_published_in_their_time(viewer, tmp_path):
     joints = nodding(200)
     write_recording(tmp_path / 'run.mcap', joints, EVENTS)
     heard: list = []
@@ -147,8 +145,8 @@ def test_joints_and_events_are_published_in_their_time(viewer: Viewer, tmp_path:
 
 @pytest.mark.drill
 def test_a_viewer_that_comes_later_gets_the_plan_and_the_frames_of_every_publisher(
-    viewer: Viewer, tmp_path: Path
-) -> None:
+    viewer, tmp_path
+):
     frames = [
         TFMessage(transforms=[TransformStamped(child_frame_id=name)]) for name in ('tcp', 'tray')
     ]
@@ -177,9 +175,7 @@ def test_a_viewer_that_comes_later_gets_the_plan_and_the_frames_of_every_publish
 
 
 @pytest.mark.drill
-def test_beside_another_source_of_joints_nothing_is_published(
-    viewer: Viewer, tmp_path: Path
-) -> None:
+def test_beside_another_source_of_joints_nothing_is_published(viewer, tmp_path):
     write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS)
     viewer.node.create_publisher(JointState, 'joint_states', 10)
     heard: list = []
@@ -192,8 +188,8 @@ def test_beside_another_source_of_joints_nothing_is_published(
 
 @pytest.mark.parametrize('domain', ['abc', '300', '-1'])
 def test_a_domain_that_is_none_is_refused_in_one_line_before_dds_begins(
-    domain: str, tmp_path: Path, monkeypatch, capsys
-) -> None:
+    domain, tmp_path, monkeypatch, capsys
+):
     write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS)
     monkeypatch.setenv('ROS_DOMAIN_ID', domain)
     monkeypatch.setattr(rclpy, 'init', lambda **_: pytest.fail('DDS would end the process'))
