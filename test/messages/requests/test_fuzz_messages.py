@@ -33,6 +33,7 @@ from moveit_msgs.srv import (
     GetPositionIK,
 )
 from moveit_requests import (
+    UR5,
     ik_request,
     joint_goal,
     line_request,
@@ -41,11 +42,10 @@ from moveit_requests import (
 from rosidl_parser.definition import AbstractString, NamespacedType
 
 from ur5_pick_place.errors import Ur5PickPlaceError
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg
 from ur5_pick_place.planning.planner import MotionPlanner
 
-UR5 = load_model('ur5')
 END = tool_down(0.45, -0.1, 0.35, 0.2)
 INTEGERS = st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 30)
 # What DDS carries: no lone surrogates.

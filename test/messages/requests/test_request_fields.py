@@ -11,8 +11,6 @@ import numpy as np
 import pytest
 from callbacks import (
     PRESENT,
-    UR5,
-    Codes,
     Services,
     check_refused,
     end_of,
@@ -25,7 +23,7 @@ from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import Constraints
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from moveit_requests import BEYOND, joint_goal, line_request, motion_request
+from moveit_requests import BEYOND, UR5, Codes, joint_goal, line_request, motion_request
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from callbacks import PRESENT, Codes, Services, check_refused, joints, line, plan
+from callbacks import PRESENT, Services, check_refused, joints, line, plan
 from geometry_msgs.msg import Point, Pose, Quaternion
 from motion_planners import PICK
 from moveit_msgs.msg import (
@@ -24,6 +24,7 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK, GetPositionIK
 from moveit_requests import (
     GOAL,
+    Codes,
     box_message,
     joint_goal,
     line_request,

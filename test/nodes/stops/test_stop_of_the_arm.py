@@ -5,7 +5,6 @@ A stop is about the arm: whoever moves it, whatever has died, frozen or been flo
 Through real nodes and clients that are not ours, judged by the joints.
 """
 
-import dataclasses
 import signal
 import time
 
@@ -34,7 +33,6 @@ pytestmark = pytest.mark.nodes
 
 STOP_TIME = 0.5  # [s] on the wall; the braking comes on top
 BRAKING = 0.6  # [s]
-RESTARTED = 10.0  # [s] on the wall; a driver that was killed stays in the ROS graph for 20 s
 VELOCITY = 'forward_velocity_controller'
 FREEDRIVE = 'freedrive_mode_controller'
 
@@ -275,26 +273,3 @@ def test_a_rearm_is_refused_while_the_controller_is_inactive(cell):
     assert client.switch(on=[SCALED]).ok
     client.do('rearm')
     client.job('go_home')
-
-
-@pytest.mark.drill
-def test_a_restarted_driver_that_tells_nothing_of_its_program_has_none_running(cell):
-    client = cell.client
-    spec = cell.specs['sim_driver']
-    stopped = {**spec.parameters, 'program_running': False}
-    cell.specs['sim_driver'] = dataclasses.replace(spec, parameters=stopped)
-    cell.kill('sim_driver')
-    client.joints.clear()
-    cell.start('sim_driver')
-    client.until(lambda: client.joints, 'the new driver', wall=60.0)
-    begin, messages = time.monotonic(), []
-    while not any('program not running' in message for message in messages):
-        assert time.monotonic() - begin < pace.wall(RESTARTED), messages
-        reply = client.ask('rearm')
-        assert not reply.success, 'without a program'
-        messages.append(reply.message)
-    assert SCALED not in client.active_controllers()
-    assert client.dashboard('play').success
-    cell.rearm()
-    client.job('go_home')
-    assert np.abs(client.look() - HOME).max() < 1e-3

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,18 +20,17 @@ import rclpy
 from builtin_interfaces.msg import Time
 from geometry_msgs.msg import TransformStamped
 from motion_planners import PICK
-from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from moveit_requests import CONFIG, Codes
 from rclpy.serialization import serialize_message
 from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
-from ur5_pick_place.kinematics import JOINT_NAMES, load_model
+from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.sim.physics.arm import Frame, fixed_frames, link_frames, load_arm
 
-CONFIG = Path(__file__).parents[3] / 'config'
 _TIMEOUT = 60.0  # [s]
 
 
@@ -94,8 +92,6 @@ def check_refused(reply: Any, code: int, words: str = '') -> None:
     assert not held or not getattr(held, 'points', getattr(held, 'position', None))
 
 
-UR5 = load_model('ur5')
-Codes = MoveItErrorCodes
 Services = dict[str, Callable[..., Any]]
 TCP_AHEAD = 0.145  # [m] of tool0, in config/scene_sim.yaml
 PRESENT = PICK + [0.8, 0.1, -0.2, 0.3, 0.2, -0.4]  # where TF and joint_states have the arm

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import ruckig
-from motion_planners import FAST, MODEL
+from motion_planners import FAST, MODEL, peaks
 
 from ur5_pick_place.control.braking import path_from
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
@@ -170,8 +170,8 @@ def test_the_rest_of_a_path_passed_once_begins_at_the_arm_whatever_the_time():
         assert np.abs(rest[1] - rest[0]).max() < 0.1 and (rest[-1] == TRAJECTORY.q[-1]).all()
 
 
-@pytest.mark.parametrize('share', [0.05, 0.2, 0.5, 0.8, 0.95])
-def test_braking_stays_on_the_path_and_ends_at_rest(share):
+@pytest.mark.parametrize('share', [0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.9, 0.95])
+def test_braking_stays_on_the_path_within_the_limits_and_ends_at_rest(share):
     t = share * TRAJECTORY.duration
     stop = brake(TRAJECTORY, t, LIMITS)
     q, qd, _, _ = TRAJECTORY.sample(t)
@@ -183,15 +183,8 @@ def test_braking_stays_on_the_path_and_ends_at_rest(share):
     away = np.abs(samples[:, None] - path[None]).max(axis=2).min(axis=1)
     assert away.max() < 2e-3
     assert stop.duration <= TRAJECTORY.duration - t + 1e-9
-
-
-@pytest.mark.parametrize('share', [0.1, 0.3, 0.5, 0.9])
-def test_braking_keeps_the_limits(share):
-    stop = brake(TRAJECTORY, share * TRAJECTORY.duration, LIMITS)
-    _, qd, qdd, qddd = stop.sample(stop.dense_times(1e-3))
-    assert np.abs(qd / LIMITS.qd).max() <= 1.01
-    assert np.abs(qdd / LIMITS.qdd).max() <= 1.01
-    assert np.abs(qddd / LIMITS.qddd).max() <= 1.05
+    velocity, acceleration, jerk, _ = peaks(stop, LIMITS)
+    assert max(velocity, acceleration) <= 1.01 and jerk <= 1.05
 
 
 def test_a_braking_motion_has_no_points_that_coincide():
