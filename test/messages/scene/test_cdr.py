@@ -101,18 +101,18 @@ def test_a_crowd_of_boxes_is_refused_at_once_and_by_name():
     crowd = CollisionObject(id='crowd')
     crowd.primitives = [SolidPrimitive(type=1, dimensions=[0.1] * 3)] * 10_000
     data = serialize_message(crowd)
-    begin = time.perf_counter()
+    begin = time.thread_time()
     with pytest.raises(Unreadable, match=f'10000: at most {MAX_ITEMS}') as refusal:
         read_message(data, CollisionObject)
-    assert time.perf_counter() - begin < 0.02
+    assert time.thread_time() - begin < 0.02
     assert refusal.value.id == 'crowd'
 
 
 def test_a_mesh_of_many_triangles_is_read_within_a_control_tick():
     mesh = Mesh(vertices=[Point(x=0.5)] * 5000, triangles=[MeshTriangle()] * 10_000)
     data = serialize_message(CollisionObject(id='m', meshes=[mesh], mesh_poses=[Pose()]))
-    begin = time.perf_counter()
+    begin = time.thread_time()
     read = read_message(data, CollisionObject)
-    assert time.perf_counter() - begin < 0.008
+    assert time.thread_time() - begin < 0.008
     assert read.meshes[0].vertices.shape == (5000, 3)
     assert read.meshes[0].triangles.shape == (10_000, 3)

@@ -46,7 +46,6 @@ class Joints:
     qd: Array
     # stamp and joints of the valid messages that were taken with it, oldest first
     earlier: tuple[tuple[float, Array], ...]
-    count: int  # number of the arm's messages taken together, this one included
     stamp_gap: float  # largest interval between stamps of these messages and the one before [s]
 
 
@@ -174,7 +173,7 @@ class JointListener:
         if valid:
             *others, (stamp, q, qd) = valid
             earlier = tuple((stamp, q) for stamp, q, _ in others)
-            self._on_joints(Joints(stamp, q, qd, earlier, len(states), gap))
+            self._on_joints(Joints(stamp, q, qd, earlier, gap))
 
     def _numbers(self, state: JointState) -> tuple[Array, Array]:
         q = joints_from_state(state, self._names)

@@ -52,7 +52,6 @@ class TrajectoryController:
         self.joint_names = tuple(joint_names)
         self.active = False
         self.rejecting = False  # rejects every goal, as when another controller claims the robot
-        self.goals_started = 0
         self.goal: AcceptedGoal | None = None
         self.tracking: Tracking | None = None
         self._period = period
@@ -108,7 +107,6 @@ class TrajectoryController:
             self.joint_names, path_tolerances, goal_tolerances, goal_time
         )
         self.goal = AcceptedGoal(tolerances)
-        self.goals_started += 1
         self._next, self._holding = command, False
         return self.goal
 
