@@ -41,6 +41,7 @@ class HeldButton:
         log = SimpleNamespace(warning=lambda text, **_: self.said.append(text))
         node = SimpleNamespace(
             reader=self,
+            create_timer=lambda *_, **__: None,
             create_service=lambda _kind, name, answer: self._answer.update({name: answer}),
             begin=lambda *_: None,
             in_pool=None,

@@ -9,14 +9,11 @@ from geometry_msgs.msg import PoseStamped
 
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.pick_place.teaching import stamp_text
-from ur5_pick_place.nodes.ros.distro import on_incompatible_qos
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.qos import UNKNOWN_NODE, mismatches
-from ur5_pick_place.nodes.ros.service_calls import wait_until
+from ur5_pick_place.nodes.ros.qos import Unheard
 from ur5_pick_place.task import events
 
 _MOST = 20  # waiting poses
-_NAMED = 3.0  # [s] within which the name of a publisher's node arrives
 
 
 class PoseTopics:
@@ -42,30 +39,17 @@ class PoseTopics:
         self._node, self._teach, self._emit, self._present = node, teach, emit, present
         self._waiting: deque[tuple[str, PoseStamped, Array | None]] = deque()
         self._is_teaching = False
-        for name in names:
-            node.create_subscription(
-                PoseStamped,
-                f'~/{name}_pose',
-                partial(self.put, name),
-                10,
-                event_callbacks=on_incompatible_qos(partial(self._on_mismatch, name)),
+        topics = {f'~/{name}_pose': name for name in names}
+        for topic, name in topics.items():
+            node.create_subscription(PoseStamped, topic, partial(self.put, name), 10)
+
+        def refuse(topic: str, why: str) -> None:
+            self._refuse(
+                topics[topic],
+                f'{why}: none of its poses arrives; publish them reliable, as PoseStamped',
             )
 
-    def _on_mismatch(self, name: str, _event: object) -> None:
-        self._node.begin(self._tell_mismatch, name)
-
-    async def _tell_mismatch(self, name: str) -> None:
-        node = self._node
-        topic = node.resolve_topic_name(f'~/{name}_pose')
-
-        def find() -> dict[str, str]:
-            return mismatches(node, topic, [node.get_name()])
-
-        # DDS matches a publisher before the name of its node arrives.
-        await wait_until(node, lambda: UNKNOWN_NODE not in find(), _NAMED)
-        found = find() or {'a node': 'another QoS'}
-        who = ', '.join(f'{who} publishes {topic} with {why}' for who, why in found.items())
-        self._refuse(name, f'{who}: none of its poses arrives; publish them reliable')
+        Unheard(node, topics, refuse)
 
     def put(self, name: str, message: PoseStamped) -> None:
         """Queue a pose."""

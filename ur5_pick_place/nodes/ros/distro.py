@@ -132,19 +132,11 @@ def servo_command_type() -> Any:
 
 def on_liveliness(on_change: Callable[[Any], None]) -> Any:
     """Return the event callbacks of a subscription for its publishers' liveliness."""
-    return _events().SubscriptionEventCallbacks(liveliness=on_change)
-
-
-def on_incompatible_qos(on_change: Callable[[Any], None]) -> Any:
-    """Return the event callbacks of a subscription for publishers whose QoS does not match."""
-    return _events().SubscriptionEventCallbacks(incompatible_qos=on_change)
-
-
-def _events() -> Any:
     try:
-        return importlib.import_module('rclpy.event_handler')
+        events = importlib.import_module('rclpy.event_handler')
     except ModuleNotFoundError:
-        return importlib.import_module('rclpy.qos_event')  # Humble
+        events = importlib.import_module('rclpy.qos_event')  # Humble
+    return events.SubscriptionEventCallbacks(liveliness=on_change)
 
 
 def has_waiting(executor: Any) -> bool:

@@ -27,6 +27,7 @@ from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager, moves_joints
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.ros.distro import TakenMessage, servo_command_type
+from ur5_pick_place.nodes.ros.qos import Unheard
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 from ur5_pick_place.nodes.scene.planning_scene import SceneOwner
 from ur5_pick_place.outcome import Outcome
@@ -94,6 +95,11 @@ class Jogging:
             name = cell.node.resolve_topic_name(topic)
             take = partial(self._take, BoundedReader(cell.node, kind, name, _LARGEST), read)
             cell.node.reader.subscribe(kind, topic, take, _QOS, _PERIOD)
+        Unheard(
+            cell.node,
+            (_TWIST, _JOINTS),
+            lambda _topic, why: self._warn(f'jog: {why}: none of its commands arrives'),
+        )
 
     @property
     def _is_in_a_job(self) -> bool:
