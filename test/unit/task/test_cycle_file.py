@@ -36,6 +36,30 @@ stages:
 
 CONFIG = Path(__file__).parents[3] / 'config'
 EXAMPLES = sorted(CONFIG.glob('cycle*.yaml'))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / 'cycle.yaml'
+
+
+@pytest.fixture
+def load(path):
+    """Return what reads a cycle from text."""
+
+    def read(*lines, outputs=()):
+        path.write_text('\n'.join(lines))
+        return load_cycle(path, outputs)
+
+    return read
+
+
+def named(*stages):
+    """Return the lines of a file with stages that are called a, b, c, …"""
+    pairs = zip('abcdefgh', stages, strict=False)
+    return ['stages:', *(f'  - {{name: {n}, do: {stage}}}' for n, stage in pairs)]
+
+
 @pytest.mark.parametrize('proof', ['expect_part', 'payload_part'])
 @pytest.mark.parametrize(
     ('before', 'after', 'end'),
@@ -45,14 +69,11 @@ EXAMPLES = sorted(CONFIG.glob('cycle*.yaml'))
     ],
 )
 def test_a_part_that_was_gripped_away_from_a_place_is_not_released_in_the_air(
-    tmp_path, proof, before, after, end
+    path, load, proof, before, after, end
 ):
-    path = tmp_path / 'cycle.yaml'
     stages = [f'ptp, to: {before}', 'close', proof, f'ptp, to: {after}', 'open']
-    lines = [f'  - {{name: {n}, do: {stage}}}' for n, stage in zip('abcde', stages, strict=True)]
-    path.write_text('\n'.join(['stages:', *lines]))
     with pytest.raises(InvalidInput) as refusal:
-        load_cycle(path)
+        load(*named(*stages))
     text = str(refusal.value)
     assert f"{path}:6: stages[4].do = 'open' at stage 'e': the part of stage 'b' would" in text
     assert text.endswith(end)
@@ -68,84 +89,55 @@ stages:
 """
 
 
-def test_a_cycle_that_leaves_the_gripper_closed_for_the_next_one_is_refused(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    path.write_text(UNOPENED)
-    cycle = load_cycle(path)
-    assert first_grip(annotate(cycle)) == 'start'
+def test_a_cycle_that_leaves_the_gripper_closed_for_the_next_one_is_refused(load):
+    assert first_grip(annotate(load(UNOPENED))) == 'start'
     shut = '  - {name: shut, do: close}\n'
-    path.write_text(UNOPENED + shut)
     with pytest.raises(InvalidInput, match="yaml:3: stages.1..do = .* stage 'shut' already"):
-        load_cycle(path)
+        load(UNOPENED + shut)
     opened = UNOPENED.replace('stages:\n', 'stages:\n  - {name: open, do: open}\n')
-    path.write_text(opened + shut)
-    assert first_grip(annotate(load_cycle(path))) == ''
+    assert first_grip(annotate(load(opened + shut))) == ''
 
 
-def test_a_closed_gripper_may_visit_a_place_to_release_or_to_look(tmp_path):
+def test_a_closed_gripper_may_visit_a_place_to_release_or_to_look(load):
     """A suction cup is switched on above the part, and a camera sees empty fingers."""
-    path = tmp_path / 'cycle.yaml'
-    path.write_text(
-        'places: [home, start, target, camera]\nstages:\n'
-        '  - {name: suction, do: close}\n'
-        '  - {name: start, do: lin, to: start}\n'
-        '  - {name: grip, do: expect_part}\n'
-        '  - {name: target, do: lin, to: target}\n'
-        '  - {name: release, do: open}\n'
-        '  - {name: shut, do: close}\n'
-        '  - {name: look, do: ptp, to: camera}\n'
-        '  - {name: open, do: open}\n'
-    )
-    assert first_grip(annotate(load_cycle(path))) == ''
+    stages = named('close', 'lin, to: start', 'expect_part', 'lin, to: target', 'open', 'close',
+                   'ptp, to: camera', 'open')  # fmt: skip
+    assert first_grip(annotate(load('places: [home, start, target, camera]', *stages))) == ''
 
 
-def test_a_part_that_is_handed_to_the_gripper_may_be_carried_to_a_place(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    stages = ['close', 'expect_part', 'lin, to: target', 'open', 'ptp, to: home']
-    lines = [f'  - {{name: {n}, do: {stage}}}' for n, stage in zip('abcde', stages, strict=True)]
-    path.write_text('\n'.join(['stages:', *lines]))
-    assert first_grip(annotate(load_cycle(path))) == ''
+def test_a_part_that_is_handed_to_the_gripper_may_be_carried_to_a_place(load):
+    stages = named('close', 'expect_part', 'lin, to: target', 'open', 'ptp, to: home')
+    assert first_grip(annotate(load(*stages))) == ''
 
 
-def test_an_empty_file_is_refused_with_its_line(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    path.write_text('')
+def test_an_empty_file_is_refused_with_its_line(path, load):
     with pytest.raises(InvalidInput, match=re.escape(f'cycle file {path}:1: cycle = None')):
-        load_cycle(path)
+        load('')
 
 
-def test_places_and_stages_are_read_in_order(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    path.write_text(GOOD)
-    cycle = load_cycle(path, GRIPPER)
+def test_places_and_stages_are_read_in_order(load):
+    cycle = load(GOOD, outputs=GRIPPER)
     assert list(cycle.places) == ['home', 'start', 'target', 'tray']
     assert cycle[9] == Stage('lamp', 'set_output', pin=3, value=True)
     assert cycle[10] == Stage('button', 'wait_input', pin=0, value=True, timeout=5.0)
     assert [stage.name for stage in cycle[10:13]] == ['button', 'wait 0.5 s', 'home']
 
 
-def test_without_names_the_places_are_home_start_and_target(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    path.write_text('stages: [{name: up, do: ptp, to: above_target}]')
-    assert list(load_cycle(path).places) == ['home', 'start', 'target']
-    path.write_text('stages: [{name: up, do: ptp, to: tray}]')
+def test_without_names_the_places_are_home_start_and_target(load):
+    assert list(load(*named('ptp, to: above_target')).places) == ['home', 'start', 'target']
     with pytest.raises(InvalidInput, match="to = 'tray': must be one of home, start, target"):
-        load_cycle(path)
+        load(*named('ptp, to: tray'))
 
 
-def test_a_place_may_be_read_from_a_frame_with_bounds_of_its_own(tmp_path):
-    path = tmp_path / 'cycle.yaml'
-    path.write_text(
-        'places: {home: , part: {from_frame: tag_3, max_jump: 0.005}}\n'
-        'stages: [{name: up, do: ptp, to: above_part}]'
-    )
-    part = load_cycle(path).places['part']
+def test_a_place_may_be_read_from_a_frame_with_bounds_of_its_own(load):
+    places = 'places: {home: , part: {from_frame: tag_3, max_jump: 0.005}}'
+    part = load(places, *named('ptp, to: above_part')).places['part']
     assert (part.from_frame, part.max_age, part.max_jump) == ('tag_3', 0.5, 0.005)
 
 
-@pytest.mark.parametrize('path', EXAMPLES, ids=lambda path: path.stem)
-def test_every_example_is_a_cycle(path):
-    assert load_cycle(path, GRIPPER)
+@pytest.mark.parametrize('example', EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_cycle(example):
+    assert load_cycle(example, GRIPPER)
 
 
 def test_every_yaml_file_of_ours_names_the_line_of_an_error(tmp_path):
@@ -260,14 +252,12 @@ MALFORMED = [
 ]
 
 
-@pytest.mark.parametrize(('old', 'new', 'at', 'named'), MALFORMED)
-def test_a_malformed_file_gets_one_line_with_file_line_and_what(tmp_path, old, new, at, named):
-    path = tmp_path / 'cycle.yaml'
+@pytest.mark.parametrize(('old', 'new', 'at', 'said'), MALFORMED)
+def test_a_malformed_file_gets_one_line_with_file_line_and_what(path, load, old, new, at, said):
     malformed = GOOD.replace(old, new, 1)
-    path.write_text(malformed)
     line = 1 + malformed[: malformed.index(at) if at else GOOD.index(old)].count('\n')
     with pytest.raises(InvalidInput) as refusal:
-        load_cycle(path, GRIPPER)
+        load(malformed, outputs=GRIPPER)
     text = str(refusal.value)
     assert text.startswith(f'cycle file {path}:{line}: '), text
-    assert named in text and '\n' not in text, text
+    assert said in text and '\n' not in text, text
