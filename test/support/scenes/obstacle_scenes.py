@@ -5,11 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+import solids
 from motion_planners import tool_down
-from solids import SCENE, UR5, Array, box_distance, box_surface, of_hull
+from solids import SCENE, UR5, Array, Placed, cuboid, own_bodies
 
 from ur5_pick_place.kinematics import inverse, link_frames
-from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.planning.collision.collision import CollisionModel, collision_model
 from ur5_pick_place.planning.scene.scene import Box, Scene
 from ur5_pick_place.planning.scene.shapes import Cylinder
@@ -148,31 +148,15 @@ def clearance(scene: Scene, q: Array, rng) -> float:
     collision model is used but the dimensions of the arm.
     """
     frames, nearest = FLIP @ link_frames(UR5, q), np.inf
-    parts = []
-    for body in arm_bodies(UR5):
-        parts.append((body.link, np.eye(4), of_hull(rng, body.vertices, points=60).surface))
-    for tool in scene.tool.shapes:
-        parts.append((6, tool.T_tool_box, box_surface(rng, tool.size / 2, 60)))
-    if scene.carried:
-        T = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
-        parts.append((6, T, box_surface(rng, scene.part.size / 2, 60)))
-    for link, T, points in parts:
-        if link == 0:
-            continue
-        local = points @ T[:3, :3].T + T[:3, 3]
-        world = np.einsum('nij,pj->npi', frames[:, link, :3, :3], local)
-        world += frames[:, link, None, :3, 3]
-        flat = world.reshape(-1, 3)
-        for box_ in scene.boxes:
-            away = (flat - box_.T_base_link_box[:3, 3]) @ box_.T_base_link_box[:3, :3]
-            nearest = min(nearest, box_distance(away, box_.size / 2).min())
-        for thing in scene.world.objects.values():
-            shape = thing.shapes[0].shape
-            away = flat - thing.T_base_link_object[:3, 3]
-            radial = np.linalg.norm(away[:, :2], axis=1) - shape.r
-            axial = np.abs(away[:, 2]) - shape.height / 2
-            outside = np.hypot(np.maximum(radial, 0), np.maximum(axial, 0))
-            nearest = min(nearest, (outside + np.minimum(np.maximum(radial, axial), 0)).min())
+    things = [Placed(cuboid(rng, b.size / 2), b.T_base_link_box) for b in scene.boxes]
+    for thing in scene.world.objects.values():
+        shape = thing.shapes[0].shape
+        solid = solids.cylinder(rng, (shape.r, shape.height))
+        things.append(Placed(solid, thing.T_base_link_object))
+    for link, body in own_bodies(rng, scene):
+        points = np.einsum('nij,pj->npi', frames[:, link, :3, :3], body.surface)
+        flat = (points + frames[:, link, None, :3, 3]).reshape(-1, 3)
+        nearest = min([nearest, *(thing.distance(flat).min() for thing in things)])
         if link > 1:
             nearest = min(nearest, flat[:, 2].min() - scene.table_height)
     return float(nearest)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shapes with a distance and points of their own, to judge the collision model by; and boxes."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,9 @@ from motion_planners import tool_down
 from scipy.spatial import ConvexHull
 
 from ur5_pick_place.kinematics import inverse, load_model
-from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.kinematics.arm_shapes import arm_bodies
+from ur5_pick_place.kinematics.transforms import make_transform
+from ur5_pick_place.planning.scene.scene import Box, Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
 
@@ -66,8 +69,8 @@ def round_surface(rng, r: float, h: float, tip: float, n: int = POINTS) -> Array
     return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
 
 
-def cuboid(rng) -> Solid:
-    half = rng.uniform(0.01, 0.15, 3)
+def cuboid(rng, half: Array | None = None) -> Solid:
+    half = rng.uniform(0.01, 0.15, 3) if half is None else half
     return Solid(Cuboid(2 * half), lambda p: box_distance(p, half), box_surface(rng, half))
 
 
@@ -78,8 +81,8 @@ def sphere(rng) -> Solid:
     return Solid(Sphere(r), lambda p: np.linalg.norm(p, axis=1) - r, surface)
 
 
-def cylinder(rng) -> Solid:
-    r, h = (float(x) for x in rng.uniform(0.01, 0.25, 2))
+def cylinder(rng, size: tuple[float, float] | None = None) -> Solid:
+    r, h = (float(x) for x in size or rng.uniform(0.01, 0.25, 2))
 
     def distance(p: Array) -> Array:
         away = np.stack([np.hypot(p[:, 0], p[:, 1]) - r, np.abs(p[:, 2]) - h / 2], axis=1)
@@ -103,12 +106,12 @@ def polyhedron(rng) -> Solid:
     return of_hull(rng, rng.uniform(-0.15, 0.15, (int(rng.integers(4, 12)), 3)))
 
 
-def of_hull(rng, corners: Array, exact_to: float = np.inf, points: int = POINTS) -> Solid:
+def of_hull(rng, corners: Array, exact_to: float = np.inf) -> Solid:
     """The hull of points; beyond `exact_to` [m] its distance is a lower bound."""
     hull = ConvexHull(corners)
     triangles = np.array([rng.permutation(t) for t in hull.simplices])
     abc = corners[hull.simplices]
-    weights = rng.dirichlet([1, 1, 1], (points // len(abc) + 1, len(abc)))
+    weights = rng.dirichlet([1, 1, 1], (POINTS // len(abc) + 1, len(abc)))
     surface = np.einsum('ktc,tcx->ktx', weights, abc).reshape(-1, 3)
 
     def distance(p: Array) -> Array:
@@ -184,6 +187,42 @@ def angle_iron(rng) -> Solid:
 
 
 FINITE = (cuboid, sphere, cylinder, cone, polyhedron, bin_of_plates, angle_iron)
+
+
+@dataclass
+class Placed:
+    """A solid at a pose."""
+
+    solid: Solid
+    T: Array
+
+    def distance(self, points: Array) -> Array:
+        return self.solid.distance((points - self.T[:3, 3]) @ self.T[:3, :3])
+
+    def far(self, points: Array) -> float:
+        """A lower bound of the distance of any of the points."""
+        away = np.linalg.norm(points - self.T[:3, 3], axis=1).min()
+        return float(away - self.solid.shape.radius)
+
+    @functools.cached_property
+    def surface(self) -> Array:
+        return self.solid.surface @ self.T[:3, :3].T + self.T[:3, 3]
+
+
+def own_bodies(rng, scene: Scene) -> list[tuple[int, Placed]]:
+    """The moving bodies of arm and tool, and of what is carried, in their link's frame."""
+    found = []
+    for body in arm_bodies(UR5):
+        if body.link:
+            middle = body.vertices.mean(axis=0)
+            solid = of_hull(rng, body.vertices - middle, exact_to=0.02)
+            found.append((body.link, Placed(solid, make_transform(np.eye(3), middle))))
+    for piece in scene.tool.shapes:
+        found.append((6, Placed(cuboid(rng, piece.size / 2), piece.T_tool_box)))
+    if scene.carried:
+        T = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
+        found.append((6, Placed(cuboid(rng, scene.part.size / 2), T)))
+    return found
 
 
 HALF_CUBE = 0.0225

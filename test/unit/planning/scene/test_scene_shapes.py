@@ -18,16 +18,14 @@ import numpy as np
 import pytest
 from independent_arm import frames
 from lab.workers import Workers, cores, run_cases
-from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, of_hull
+from solids import FINITE, SCENE, UR5, Array, Placed, own_bodies
 from twists import exp_se3
 
 from ur5_pick_place.errors import GateRefusal
-from ur5_pick_place.kinematics.arm_shapes import arm_bodies
-from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.planning.collision.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene.shapes import Cuboid, Mesh, Plane
+from ur5_pick_place.planning.scene.shapes import Mesh, Plane
 from ur5_pick_place.planning.scene.world import AttachedObject, PlacedShape, SceneObject, World
 
 SAMPLES = 9  # of each admitted motion
@@ -36,49 +34,10 @@ NEAR = 0.06  # [m]; bodies farther from each other are not looked at
 NEEDLESS = 0.05  # [m]; what so few points may miss of a distance
 
 
-@dataclass
-class Placed:
-    """A solid at a pose."""
-
-    solid: Solid
-    T: Array
-
-    def distance(self, points: Array) -> Array:
-        return self.solid.distance((points - self.T[:3, 3]) @ self.T[:3, :3])
-
-    def far(self, points: Array) -> float:
-        """A lower bound of the distance of any of the points."""
-        away = np.linalg.norm(points - self.T[:3, 3], axis=1).min()
-        return float(away - self.solid.shape.radius)
-
-    @functools.cached_property
-    def surface(self) -> Array:
-        return self.solid.surface @ self.T[:3, :3].T + self.T[:3, 3]
-
-
 def random_pose(rng, near: Array, spread: float) -> Array:
     T = np.array(exp_se3(np.concatenate([np.zeros(3), rng.uniform(-3, 3, 3)])))
     T[:3, 3] = near + rng.uniform(-spread, spread, 3)
     return T
-
-
-def own_bodies(rng) -> list[tuple[int, Placed]]:
-    """The moving bodies of arm and tool in their link's frame."""
-    found = []
-    for body in arm_bodies(UR5):
-        if body.link:
-            middle = body.vertices.mean(axis=0)
-            solid = of_hull(rng, body.vertices - middle, exact_to=0.02)
-            found.append((body.link, Placed(solid, make_transform(np.eye(3), middle))))
-    for piece in SCENE.tool.shapes:
-        half = np.array(piece.size) / 2
-        solid = Solid(
-            Cuboid(piece.size),
-            lambda p, half=half: box_distance(p, half),
-            box_surface(rng, half),
-        )
-        found.append((6, Placed(solid, piece.T_tool_box)))
-    return found
 
 
 class Case:
@@ -183,7 +142,7 @@ def free_motions() -> Array:
 @contextlib.contextmanager
 def open_work() -> Iterator[Callable[[int], Verdict]]:
     planner = MotionPlanner(UR5, MotionSettings(max_speed=1.5), SCENE)
-    bodies = own_bodies(np.random.default_rng(0))
+    bodies = own_bodies(np.random.default_rng(0), SCENE)
     yield functools.partial(judge, planner, bodies, free_motions())
 
 
