@@ -131,10 +131,9 @@ def _joints(s: Sample) -> bytes:
 
 def _tool(s: Sample) -> bytes:
     c = s.c
-    current = 0.05 if c.tool_voltage else 0.0
     return _part(
         2, 'BBddfBffB', 1, 1, *c.analog_inputs[2:], MAINS if s.is_powered else 0.0,
-        c.tool_voltage, current, 25.0, s.joint_modes[0],
+        c.tool_voltage, 0.05 if c.tool_voltage else 0.0, 25.0, s.joint_modes[0],
     )  # fmt: skip
 
 

@@ -14,12 +14,13 @@ from ur5_pick_place.sim.controller import messages
 from ur5_pick_place.sim.controller.personality import Personality
 from ur5_pick_place.sim.controller.registers import Registers
 from ur5_pick_place.sim.physics.world import World
-from ur5_pick_place.sim.robot import MAX_SETPOINT_SPEED, SafetyMode, motor_currents
 from ur5_pick_place.sim.robot import Robot as Modes
+from ur5_pick_place.sim.robot import SafetyMode, motor_currents
 
 _BOOT_CLOCK = 60.0  # [s] at the start: clients distrust a younger clock
 _DIGITS = 7  # of what encoders tell apart [rad]: an arm at rest reports the same joints
 _GRAVITY = 9.82  # [m/s2]
+_SPEED_TOLERANCE = 0.19  # [rad/s] over its limit at which a joint is stopped
 _TEMPERATURE = 28.0  # [deg C] of joints, which is not simulated
 
 
@@ -116,9 +117,9 @@ class Robot(Registers):
     def command(self, q: Array, qd: Array) -> None:
         """Take this cycle's setpoint (6,) [rad], [rad/s]; an impossible one stops the arm."""
         q = np.asarray(q, dtype=float)
-        step = np.abs(q - self.target_q).max()
+        fastest = np.maximum(np.abs(q - self.target_q) / self.step_time, np.abs(qd))
         is_within = bool(((q >= self.q_min) & (q <= self.q_max)).all())
-        if is_within and step <= MAX_SETPOINT_SPEED * self.step_time:  # never so for NaN
+        if is_within and (fastest <= self.qd_max + _SPEED_TOLERANCE).all():  # never so for NaN
             self._commanded = q.copy(), np.array(qd, dtype=float)
         elif self.robot.safe:
             what = 'faster than a joint can turn' if is_within else 'beyond a joint limit'
