@@ -406,11 +406,10 @@ class CycleRun:
         self.waits_for = wait
 
     def _check_open(self, planned: PlannedStage, seen: Observation) -> None:
-        """Check that nobody else closes the gripper on the way to a part, onto which it moves."""
+        """Check that nobody else closes the open gripper: near a part it would push or take it."""
         is_open = self.gripper.is_open(seen)
         self._was_open = is_open or (self._was_open and not planned.is_carrying)
-        is_to_part = any(step.after.is_at_part for step in planned.steps)
-        if self._was_open and is_to_part and not is_open and self.gripper.is_closed(seen):
+        if planned.steps and self._was_open and not is_open and self.gripper.is_closed(seen):
             raise ExecutionError(
                 f'stage {self.stage!r}: someone else has closed the gripper; open it with '
                 '~/open_gripper, after ~/rearm'

@@ -224,6 +224,21 @@ def test_a_width_within_bounds_is_a_grasp_without_a_stall():
     assert 'closed on nothing' in Server(reports=beyond).do(grip(gripper))[0]
 
 
+def test_fingers_that_leave_the_part_show_it_before_they_rest():
+    """Whoever opens them; those that close on it, or tremble, show nothing new."""
+    gripper = gripper_of()
+
+    def shown(position, is_still=False):
+        view = GripperView(True, None, position, is_still)
+        return gripper.part_signal(Observation(0.0, np.zeros(6), gripper=view))
+
+    assert [shown(at) for at in (0.1, 0.3)] == [None, None], 'they close'
+    assert shown(0.3, is_still=True) is True
+    assert [shown(at) for at in (0.31, 0.27, 0.33)] == [None, False, False]
+    assert shown(0.0, is_still=True) is False
+    assert shown(0.3) is None
+
+
 def test_an_abort_at_a_stall_is_a_grasp_as_with_allow_stalling_off():
     assert Server(stalls_at=0.3, end='aborted').do(grip(gripper_of()))[0] == ''
 

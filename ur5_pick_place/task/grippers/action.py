@@ -127,6 +127,7 @@ class ActionGripper(Gripper):
         self.settings: ActionSettings = settings
         self._target: float | None = None  # of a goal whose end has not been seen
         self._deadline = 0.0
+        self._gripped: float | None = None  # where the joint last rested on a part
 
     def initialise(self) -> Steps[None]:
         """Switch the tool supply on if it is configured, and wait for the action server."""
@@ -197,8 +198,13 @@ class ActionGripper(Gripper):
         view, s = seen.gripper, self.settings
         if s.grip_feedback == NO_FEEDBACK:
             return None
-        if view.position is not None:
-            return self._holds_at(view.position) if view.is_still else None
+        if view.position is not None and view.is_still:
+            holds = self._holds_at(view.position)
+            self._gripped = view.position if holds else None
+            return holds
+        if view.position is not None:  # fingers that leave the part show it before they rest
+            at = self._gripped
+            return None if at is None or self._is_at(view.position, at) else False
         if view.is_silent or view.report is None or not view.report.ended:
             return None
         if self._is_to_close(view.report):
@@ -253,6 +259,7 @@ class ActionGripper(Gripper):
 
     def _send(self, position: float) -> Steps[None]:
         self._target, self._signal, self.is_grip_known = None, self.signal(), False
+        self._gripped = None
         goal = MoveGripper(position, self.settings.max_effort, SERVICE_TIMEOUT)
         seen = yield from perform(
             goal,
