@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from independent_arm import frames
 from lab.in_process import InProcessCell
-from obedient_robot import robot_payload
+from obedient_robot import TICK, Robot, robot_payload
 
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics import HOME
@@ -23,7 +23,7 @@ from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSetti
 from ur5_pick_place.task.job import Job, Observation, SetOutput, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
 
-CYCLE, TICK = 0.008, 0.032  # [s]
+CYCLE = 0.008  # [s]
 P_TOOL_TCP = np.array([0.0, 0.0, 0.145, 1.0])
 
 
@@ -137,16 +137,13 @@ def test_a_closed_gripper_opens_on_the_way_and_is_open_before_the_arm_comes_near
     [('tool_input', 0.2, (0.3, 0.4)), ('tool_input', 9.0, (0.8, 0.9)), ('none', 0.2, (0.8, 0.9))],
 )
 def test_a_grip_ends_on_the_input_else_after_its_time(feedback, level_from, ends):
-    gripper = Gripper(GripperSettings(grip_feedback=feedback), 24)
-    job, t, pin, reply = Job('grip', gripper.close()), 0.0, False, None
-    while not job.is_done:
-        inputs = {16: t > level_from}
-        command = job.tick(Observation(t, HOME, inputs, {16: pin}, 24, '', reply))
-        if isinstance(command, SetOutput):
-            pin, reply = command.state, DONE
-        t += TICK
-    low, high = ends
-    assert low < t - TICK < high + 3 * TICK
+    robot, (low, high) = Robot(), ends
+
+    def look(robot):
+        robot.is_part_there = robot.t > level_from
+
+    robot.do(Job('grip', Gripper(GripperSettings(grip_feedback=feedback), 24).close()), look)
+    assert low < robot.t - TICK < high + 3 * TICK
 
 
 def test_the_payload_is_set_when_the_part_is_felt_and_confirmed_before_the_grip_ends():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from obedient_robot import opened, robot_payload
+from obedient_robot import Robot, opened, robot_payload
 
 from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.errors import InvalidInput
@@ -28,7 +28,6 @@ from ur5_pick_place.task.job import (
     Job,
     MoveGripper,
     Observation,
-    SetOutput,
     SetPayload,
 )
 
@@ -338,38 +337,25 @@ def test_a_joint_that_is_published_once_a_second_is_not_silent_before_three():
 
 
 def test_the_blow_off_is_never_on_together_with_the_suction():
-    outputs, history = {16: False, 17: False}, []
     gripper = VacuumGripper(VacuumSettings(blow_pin=17, grip_feedback='none'), 24)
+    robot, history = Robot(), []
 
-    def steps():
-        yield from gripper.close()
-        yield from opened(gripper)
+    def look(robot):
+        history.append((robot.t, robot.outputs[16], robot.outputs[17]))
 
-    job, t, reply = Job('grip', steps()), 0.0, None
-    while not job.is_done:
-        command = job.tick(Observation(t, np.zeros(6), {16: False}, dict(outputs), 24, '', reply))
-        if isinstance(command, SetOutput):
-            outputs[command.pin], reply = command.state, DONE
-            history.append((t, dict(outputs)))
-        t += TICK
-    assert job.error == '' and not any(pins[16] and pins[17] for _, pins in history)
-    begin = next(t for t, pins in history if pins[17])
-    end, last = history[-1]
-    assert end - begin == pytest.approx(0.3, abs=0.1) and not any(last.values())
+    for steps in (gripper.close(), opened(gripper)):
+        robot.do(job := Job('grip', steps), look)
+        assert job.error == ''
+    assert not any(suction and blow for _, suction, blow in history)
+    blows = [t for t, _, blow in history if blow]
+    assert blows[-1] - blows[0] == pytest.approx(0.3, abs=0.1)
+    assert not any(robot.outputs.values())
 
 
 def test_a_release_takes_its_least_time_also_without_a_blow_off_and_with_an_input():
-    gripper, outputs = VacuumGripper(VacuumSettings(blow_off_time=0.4), 24), {16: True}
-    t, reply, switched = 0.0, None, 0.0
-
-    def tick(job):
-        inputs = {16: outputs[16]}  # the vacuum is gone at once
-        return job.tick(Observation(t, np.zeros(6), inputs, dict(outputs), 24, '', reply))
-
-    for steps in (gripper.begin_opening(is_holding=True), gripper.await_fingers()):
-        job = Job('release', steps)
-        while not job.is_done:
-            if command := tick(job):
-                outputs[command.pin], reply, switched = command.state, DONE, t
-            t += TICK
-    assert job.error == '' and 0.4 <= t - switched < 0.5
+    gripper = VacuumGripper(VacuumSettings(blow_off_time=0.4), 24)
+    robot = Robot(outputs={16: True, 17: False})  # whose vacuum is gone at once
+    robot.do(Job('release', gripper.begin_opening(is_holding=True)))
+    switched = robot.t
+    robot.do(job := Job('release', gripper.await_fingers()))
+    assert job.error == '' and 0.3 < robot.t - switched < 0.5
