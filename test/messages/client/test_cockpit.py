@@ -233,7 +233,7 @@ def test_a_touch_needs_an_arm_at_rest_and_a_driver_that_speaks() -> None:
     q = np.zeros(6)
 
     def come(t: float, q: Array) -> None:
-        cockpit._on_joints(Joints(t, q, q, (), 1, 0.008))
+        cockpit._on_joints(Joints(t, q, q, (), 0.008))
 
     with pytest.raises(ExecutionError, match='silent'):
         cockpit._pose_at_rest('tcp', '')
