@@ -27,7 +27,11 @@ _ROS = (
     'install without them gives ik, fk and ur5_pick_place.kinematics'
 )
 _VISER = 'the cockpit needs viser: pip install viser==1.1.1'
-_CURES = dict.fromkeys(('viser', 'trimesh', 'websockets', 'msgspec'), _VISER)
+_CURES = {
+    **dict.fromkeys(('viser', 'trimesh', 'websockets', 'msgspec'), _VISER),
+    # It has no rosdep key.
+    'ruckig': 'pip install ruckig==0.19.4 into the environment that ROS 2 runs in, or make setup',
+}
 
 _SEED_DIGITS = 18
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -2,7 +2,9 @@
 """What every command does alike at the terminal."""
 
 import errno
+import importlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
+from ur5_pick_place.terminal import Parser, quiet_pipe, run_main, seed_number
 
-CYCLE = Path(__file__).parents[3] / 'config/cycle.yaml'
+REPO = Path(__file__).parents[3]
+CYCLE = REPO / 'config/cycle.yaml'
 
 
 @pytest.mark.parametrize('text', ['-0.4', '-4e-1', '-.4E0', '-4'])
@@ -116,3 +119,16 @@ def test_a_seed_is_a_whole_number_of_bounded_length(text, capsys):
         parser.parse_args(['--seed', text])
     assert f'{text!r}: must be a whole number, 0 or more' in capsys.readouterr().err
     assert parser.parse_args(['--seed', '18446744']).seed == 18446744
+
+
+def test_a_library_that_rosdep_cannot_install_has_a_cure_of_its_own(monkeypatch, capsys):
+    def no_ruckig(_name):
+        raise ModuleNotFoundError("No module named 'ruckig'", name='ruckig')
+
+    monkeypatch.setattr(importlib, 'import_module', no_ruckig)
+    with pytest.raises(SystemExit, match='2'):
+        run_main('nodes.trajectory_planner.node')
+    (pinned,) = re.findall(r'^ruckig==\S+', (REPO / 'underlay/requirements.txt').read_text(), re.M)
+    said = capsys.readouterr().err
+    assert f'pip install {pinned} ' in said and 'rosdep' not in said
+    assert f'pip install {pinned}\n' in (REPO / 'README.md').read_text()
