@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The only place that commands motion: starts it, monitors it, and stops the arm; no ROS."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
 from ur5_pick_place.control.loops.stream import Stream, StreamedLoop
 from ur5_pick_place.control.motion_monitor import MotionMonitor, StallDetector, TrackingSettings
-from ur5_pick_place.control.motion_state import MotionState, motion_state_text, skip_repeated
+from ur5_pick_place.control.motion_state import MotionState, motion_state_text
 from ur5_pick_place.control.reduced_mode import ReducedMode
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
@@ -32,6 +33,7 @@ from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 
+_FIGURE = re.compile(r'\d+(\.\d+)?')
 _WAITS = 5  # messages of the joints for which a stop waits for a better moment to begin
 
 IsWanted = Callable[[], bool]
@@ -61,7 +63,7 @@ class ExecutionManager:
 
     def __post_init__(self) -> None:
         self._health, self._tracking = self.settings
-        self._on_state = skip_repeated(self.on_change)
+        self._published = ''  # the last motion state without its figures
         self._lock, self._gating = threading.RLock(), threading.Lock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
@@ -517,4 +519,9 @@ class ExecutionManager:
             ended.on_end(Outcome.from_reason(reason))
 
     def _publish_state(self) -> None:
-        self._on_state(self.motion_state)
+        text = self.motion_state
+        # Figures such as the seconds of a silence in a reason grow at each call.
+        bare = _FIGURE.sub('', text)
+        if bare != self._published:
+            self._published = bare
+            self.on_change(text)
