@@ -256,9 +256,7 @@ class InProcessTaskPort:
         report = None
         if goal is not None:
             ended = goal.ended if is_there else ''
-            report = job.GripperReport(
-                goal.position, goal.final, goal.stalled, goal.reached_goal, ended
-            )
+            report = job.GripperReport(goal.position, goal.final, goal.stalled, ended)
         joint = self._joint
         return job.GripperView(
             is_there,

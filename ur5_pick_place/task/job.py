@@ -31,9 +31,7 @@ class GripperReport:
 
     target: float  # position of the goal [unit of the server]
     position: float = math.nan  # of the fingers
-    # stalled, reached_goal: as in the action's feedback and result
     stalled: bool = False
-    reached_goal: bool = False
     ended: str = ''  # '' while the goal runs, else 'succeeded', 'aborted' or 'canceled'
 
 

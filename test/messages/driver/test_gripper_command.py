@@ -58,7 +58,7 @@ def jaws(is_closed, has_part=False):
 
 
 def fingers(target, position, stalled=False, joint=None):
-    report = GripperReport(target, position, stalled, not stalled, 'succeeded')
+    report = GripperReport(target, position, stalled, 'succeeded')
     view = GripperView(True, report, joint, joint is not None)
     return Observation(0.0, np.zeros(6), gripper=view)
 

@@ -188,7 +188,7 @@ class Server:
             if self.t - sent >= self.ends_after:
                 closes = goal.position > 0.5 and self.stalls_at is not None
                 at = self.stalls_at if closes else goal.position
-                report = GripperReport(goal.position, at, closes, not closes, self.end)
+                report = GripperReport(goal.position, at, closes, self.end)
                 report = replace(report, **(self.reports or {}))
         view = GripperView(self.t < self.leaves_after, report, self.joint, True)
         return Observation(self.t, np.zeros(6), {16: False}, {16: False}, 24, '', reply,

@@ -126,7 +126,7 @@ class GripperClient:
         else:
             position = result.position
         ended = _ENDS.get(answer.status, 'lost')
-        self._report = GripperReport(target, position, result.stalled, result.reached_goal, ended)
+        self._report = GripperReport(target, position, result.stalled, ended)
 
     def on_joint_states(self, waiting: Sequence[TakenMessage]) -> None:
         # Most messages are the arm's own and lack the name: they are not converted.
