@@ -22,6 +22,7 @@ from ur5_pick_place.control.path_position import first_pass
 from ur5_pick_place.control.speed_profile import SpeedProfile
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
+from ur5_pick_place.planning.gate import JERK_SLACK, SLACK
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.timing.ptp import stretch
@@ -37,9 +38,6 @@ _LEAST_GAP = 1e-4  # [s] between a point of the plan and the first one
 _DIGITS = 9
 _SPACING = 0.02  # [s] between points of a motion that begins again; another stop needs the gap
 _STARTS = tuple(np.geomspace(0.1, 2.0, 14))  # [s] from rest to the speed of the plan
-# The gate's margins.
-_SLACK = 1.001
-_JERK_SLACK = 1.05
 _BETWEEN = 1.002  # margin for values between samples, and for rounding in messages
 # Fractions of the limits that a stop may use: of the deceleration, of the jerk until it is reached
 # and of the jerk at the end. Where the plan itself is at a limit of jerk, only a gentle beginning
@@ -338,7 +336,7 @@ def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:
 
 def _is_within(trajectory: Trajectory, limits: Limits) -> bool:
     velocity, acceleration, jerk = _used(trajectory, limits)
-    return max(velocity, acceleration) <= _SLACK and jerk <= _JERK_SLACK
+    return max(velocity, acceleration) <= SLACK and jerk <= JERK_SLACK
 
 
 def _torque_excess(trajectory: Trajectory, dynamics: Dynamics | None) -> float:
@@ -354,7 +352,7 @@ def _excess(trajectory: Trajectory, limits: Limits) -> float:
     """Return the factor by which a motion must be stretched to pass the gate, at least 1."""
     velocity, acceleration, jerk = _used(trajectory, limits)
     acceleration *= _BETWEEN
-    return float(max(1.0, velocity, acceleration**0.5, (_BETWEEN * jerk / _JERK_SLACK) ** (1 / 3)))
+    return float(max(1.0, velocity, acceleration**0.5, (_BETWEEN * jerk / JERK_SLACK) ** (1 / 3)))
 
 
 def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:

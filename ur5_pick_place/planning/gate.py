@@ -42,9 +42,8 @@ CHECKS = (
     'method',
 )
 
-# What rounding to nanoseconds and quintic interpolation may add to an exact optimum.
-_SLACK = 1.001
-_JERK_SLACK = 1.05
+SLACK, JERK_SLACK = 1.001, 1.05
+"""What rounding to nanoseconds and quintic interpolation may add to an exact optimum."""
 _REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.2e-7
 _DENSE_STEP = 2e-3  # [s]
 _TORQUE_STEP = 0.01  # [s]
@@ -111,7 +110,7 @@ class Gate:
         margin, limits = _check_position(t, q, self.limits), self.limits
         velocity = _check_rate('velocity', 'rad/s', t[:, None], qd, limits.qd)
         acceleration = _check_rate('acceleration', 'rad/s^2', t[:, None], qdd, limits.qdd)
-        jerk = _check_rate('jerk', 'rad/s^3', t_jerk, jerk_peaks, limits.qddd, _JERK_SLACK)
+        jerk = _check_rate('jerk', 'rad/s^3', t_jerk, jerk_peaks, limits.qddd, JERK_SLACK)
         tcp, elbow = self._check_speed(t, q, qd)
         if found := self._first_contact(t, q):
             raise GateRefusal(f'at {found[0]:.3f} s {found[1]}', 'collision')
@@ -145,7 +144,7 @@ class Gate:
         limit, name = self.limits.speed, self.limits.speed_name
         speed = tcp_and_elbow_speed(self.model, q, qd, self.p_tool_tcp)
         i, which = np.unravel_index(speed.argmax(), speed.shape)
-        if not speed[i, which] <= limit * _SLACK:
+        if not speed[i, which] <= limit * SLACK:
             raise GateRefusal(
                 f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s at {t[i]:.3f} s, '
                 f'limit {limit:.3f} m/s ({name}): slow the motion down',
@@ -190,7 +189,7 @@ def _check_position(t: Array, q: Array, limits: Limits) -> float:
 
 
 def _check_rate(
-    name: str, unit: str, t: Array, rate: Array, bound: Array, slack: float = _SLACK
+    name: str, unit: str, t: Array, rate: Array, bound: Array, slack: float = SLACK
 ) -> float:
     used = np.abs(rate) / bound
     i, joint = np.unravel_index(used.argmax(), used.shape)
