@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.model import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
 from ur5_pick_place.settings import Settings, setting
@@ -41,7 +40,7 @@ from ur5_pick_place.sim.gripper_server import GripperServer
 from ur5_pick_place.sim.grippers import ACTION, GRIPPER_COMMAND, PARALLEL
 from ur5_pick_place.sim.io_controller import IoController
 from ur5_pick_place.sim.link import JointReport, Link
-from ur5_pick_place.sim.physics.arm import load_arm
+from ur5_pick_place.sim.physics.arm import JOINT_NAMES, load_arm
 from ur5_pick_place.sim.physics.hand import Cup, Fingers
 from ur5_pick_place.sim.physics.world import World
 from ur5_pick_place.sim.robot import ContactSettings, ContactWatch, Robot, motor_currents

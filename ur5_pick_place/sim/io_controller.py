@@ -18,8 +18,8 @@ from operator import setitem
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PINS
+from ur5_pick_place.sim.physics.arm import CYCLE
 from ur5_pick_place.sim.robot import Robot, RobotMode
 
 SET_DIGITAL_OUT = 1

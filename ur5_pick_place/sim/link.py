@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.sim.physics.arm import CYCLE
 
 _EARLY = 0.01  # cycles; a delivery that is due with a cycle is made in it
 

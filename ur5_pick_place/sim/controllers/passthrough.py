@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.controllers.goals import (
     GOAL_TOLERANCE_VIOLATED,
@@ -24,6 +23,7 @@ from ur5_pick_place.sim.controllers.goals import (
 )
 from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryController
+from ur5_pick_place.sim.physics.arm import CYCLE
 
 _STOP_ACCELERATION = 4.0  # [rad/s2] of stopj in the driver's program
 

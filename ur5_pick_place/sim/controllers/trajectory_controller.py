@@ -18,7 +18,6 @@ from dataclasses import replace
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.controllers.goals import (
     GOAL_TOLERANCE_VIOLATED,
@@ -33,6 +32,7 @@ from ur5_pick_place.sim.controllers.goals import (
     check_command,
 )
 from ur5_pick_place.sim.controllers.spline import Knot, Sample, Spline, TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.physics.arm import CYCLE
 
 
 class TrajectoryController:

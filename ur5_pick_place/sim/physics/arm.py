@@ -26,6 +26,18 @@ from ur5_pick_place.kinematics.transforms import Array, quat_from_matrix
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]
 
+JOINT_NAMES = (
+    'shoulder_pan_joint',
+    'shoulder_lift_joint',
+    'elbow_joint',
+    'wrist_1_joint',
+    'wrist_2_joint',
+    'wrist_3_joint',
+)
+
+CYCLE = 0.008
+"""Control period of a CB3 robot and its driver [s]."""
+
 _ARMS = Path(__file__).parents[1] / 'arms'
 ARM_TYPES = tuple(sorted((file.stem for file in _ARMS.glob('*.yaml')), key=lambda s: (len(s), s)))
 

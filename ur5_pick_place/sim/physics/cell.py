@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ur5_pick_place.kinematics.model import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
-from ur5_pick_place.sim.physics.arm import Arm, Link, load_arm
+from ur5_pick_place.sim.physics.arm import JOINT_NAMES, Arm, Link, load_arm
 from ur5_pick_place.sim.physics.arm_mesh import link_meshes
 from ur5_pick_place.sim.physics.engine import mujoco
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
