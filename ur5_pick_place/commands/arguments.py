@@ -80,7 +80,7 @@ def add_ur_type(parser: argparse.ArgumentParser) -> None:
         '--ur-type',
         choices=UR_TYPES,
         default='ur5',
-        help='robot type of the simulated cell (default: %(default)s)',
+        help='robot type of the simulated cell (default: ur5)',
     )
 
 

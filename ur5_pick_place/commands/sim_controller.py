@@ -30,6 +30,7 @@ _OFFSETS = (-29000, 11000)
 def main(argv: list[str] | None = None) -> int:
     """Run until Ctrl-C; give the exit code: 0, or 2 if a port is taken or an option wrong."""
     given = _parser().parse_args(argv)
+    given.ur_type = given.ur_type or ('ur5e' if given.series == 'e' else 'ur5')
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     logging.basicConfig(format='sim_controller: %(message)s')
@@ -73,8 +74,11 @@ def _parser() -> argparse.ArgumentParser:
         epilog='Example: sim_controller --ur-type ur5e --gripper vacuum',
     )
     add_ur_type(parser)
+    parser.set_defaults(ur_type=None)
     parser.add_argument(
-        '--series', choices=SERIES, help='must be that of the type, which is the default'
+        '--series',
+        choices=SERIES,
+        help='must be that of the type, which is the default; e without a type is a ur5e',
     )
     add_mounting(parser)
     parser.add_argument(

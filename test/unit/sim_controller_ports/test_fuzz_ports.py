@@ -15,6 +15,7 @@ pytest.importorskip('mujoco')
 from ur5_pick_place.commands.sim_controller import main
 from ur5_pick_place.sim.controller.network import Client
 from ur5_pick_place.sim.controller.process import RunningController
+from ur5_pick_place.sim.controller.server import Server
 
 PORTS = (29999, 30001, 30002, 30003, 30004, 30011, 30012, 30013, 29990)
 NAMES = b'timestamp,actual_q,input_int_register_1,nonsense'
@@ -142,3 +143,18 @@ def test_a_taken_port_is_named_and_ctrl_c_ends_it(capsys):
         while robot.process.poll() is None and time.monotonic() < until:
             time.sleep(0.05)
         assert robot.process.poll() == 0
+
+
+@pytest.mark.parametrize(
+    ('words', 'robot'),
+    [
+        ((), 'ur5, '),
+        (('--series', 'cb3'), 'ur5, '),
+        (('--series', 'e'), 'ur5e, '),
+        (('--series', 'e', '--ur-type', 'ur5'), ''),
+    ],
+)
+def test_a_series_alone_means_a_type_of_it(words, robot, capsys, monkeypatch):
+    monkeypatch.setattr(Server, 'run', lambda _server: None)
+    assert main([*words, '--host', '127.0.0.39']) == (0 if robot else 2)
+    assert capsys.readouterr().out.startswith(robot)
