@@ -145,3 +145,19 @@ def test_huge_texts_are_refused_at_once_or_compiled():
     functions = ''.join(f'  def f{i}(): x = {i} end\n' for i in range(500))
     survive(f'def f():\n{functions}end\n', 3)
     survive('if x == 1:\n' + 'elif True:\n' * 1000 + 'end\n', 3)
+
+
+@pytest.mark.parametrize('costly', ['pose_inv(get_actual_tcp_pose())', 'get_actual_tcp_pose()'])
+@pytest.mark.parametrize(
+    'statement', ['x = [norm({0}), {1}]', 'x = norm({0}) + {2}', 'x = max([norm({0}), {1}])']
+)
+def test_a_long_statement_takes_as_many_cycles_as_it_costs(statement, costly):
+    more = [f'norm({costly})'] * 280
+    text = statement.format(costly, ', '.join(more), ' + '.join(more))
+    robot = ScriptRobot()
+    program = Program(f'def f():\n def max(l): return l[0] end\n {text}\nend\n', robot)
+    cycles = 0
+    while not program.is_over:
+        robot.cycle(program)
+        cycles += 1
+    assert 8 < cycles < 200 and not robot.events

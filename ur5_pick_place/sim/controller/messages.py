@@ -5,8 +5,7 @@ import struct
 
 _CONTROLLER, _ROBOT_INTERFACE = 7, -2  # who sends a message
 
-WARNING, VIOLATION = 2, 3
-"""Levels of an error code."""
+WARNING, VIOLATION = 2, 3  # levels of an error code
 
 
 def packet(kind: int, body: bytes) -> bytes:

@@ -10,8 +10,7 @@ from ur5_pick_place.sim.controller.network import Port, answer_lines
 
 INTERPRETER = 30020
 _LONGEST_COMMAND = 100  # characters
-MOST_TEXT = 1 << 21
-"""Bytes that a program may have."""
+MOST_TEXT = 1 << 21  # bytes of a program
 
 _OPENS = re.compile(rb'(def|sec|thread|while|if|for|struct)\b')
 _CLOSES = re.compile(rb'end\b')

@@ -18,6 +18,7 @@ from ur5_pick_place.sim.controller.script.values import LONGEST_LIST, BuiltIns
 
 LONGEST_CHAIN = 300  # operators of one level, or branches of one if
 _DEEPEST = 60  # nested expressions
+_BREATH = 16  # values that are computed without a look at what is spent of the cycle
 _COMPARISONS: dict[str, type[ast.cmpop]] = {
     '==': ast.Eq, '!=': ast.NotEq, '<': ast.Lt, '<=': ast.LtE, '>': ast.Gt, '>=': ast.GtE,
 }  # fmt: skip
@@ -49,7 +50,7 @@ class Expressions:
     def _read(self, text: str) -> None:
         self._words = Words(text)
         self._list = self._words.words
-        self._at = self._depth = 0
+        self._at = self._depth = self._values = 0
         heads = zip(self._list, self._list[1:], strict=False)
         self._defined = {b.text for a, b in heads if a.text in ('def', 'thread')}
         self._calls: list[tuple[ast.Call, Scope, str, int]] = []
@@ -95,6 +96,16 @@ class Expressions:
         here = self._here(at)
         return ast.Call(ast.Name(f'h_{name}', ast.Load(), **here), list(args), [], **here)
 
+    def _breathe(self, value: ast.expr) -> ast.expr:
+        """Return a value, every so often as the last of a pair: it can wait for a cycle."""
+        self._values += 1
+        if self._values % _BREATH:
+            return value
+        here = self._here()
+        wait = ast.YieldFrom(self._helper('breathe'), **here)
+        pair = ast.Tuple([wait, value], ast.Load(), **here)
+        return ast.Subscript(pair, ast.Constant(1, **here), ast.Load(), **here)
+
     def _variable(self, name: str, at: int) -> ast.Name:
         """Return a variable whose identifier is found when the whole text has been read."""
         node = ast.Name(name, ast.Load(), **self._here(at))
@@ -114,7 +125,8 @@ class Expressions:
                 self._depth -= 1
                 return left
             self._at += 1
-            left = self._operation(word.text, left, self._expression(strength + 1), at)
+            right = self._breathe(self._expression(strength + 1))
+            left = self._operation(word.text, left, right, at)
         self._fail('compile_error_expression_too_long:')
 
     def _first(self, weakest: int) -> ast.expr:
@@ -127,7 +139,7 @@ class Expressions:
         operand = self._expression(_UNARY)
         if isinstance(operand, ast.Constant) and isinstance(operand.value, int | float):
             return ast.Constant(-operand.value, **self._here(at))
-        return self._helper('negate', operand, at=at)
+        return self._helper('subtract', ast.Constant(0, **self._here(at)), operand, at=at)
 
     def _operation(self, sign: str, left: ast.expr, right: ast.expr, at: int) -> ast.expr:
         if sign in _HELPERS:
@@ -177,7 +189,7 @@ class Expressions:
         while not self._accept(end):
             if items:
                 self._expect(',')
-            items.append(self._expression())
+            items.append(self._breathe(self._expression()))
             if len(items) > LONGEST_LIST:
                 self._fail('compile_error_list_too_long:')
         return items
@@ -227,11 +239,11 @@ class Expressions:
                 self._next()
                 if key in keywords:
                     self._fail()
-                keywords[key] = self._expression()
+                keywords[key] = self._breathe(self._expression())
             elif keywords:
                 self._fail()
             else:
-                args.append(self._expression())
+                args.append(self._breathe(self._expression()))
             if len(args) + len(keywords) > LONGEST_LIST:
                 self._fail('compile_error_too_many_arguments:')
         here = self._here(at)

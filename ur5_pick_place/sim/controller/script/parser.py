@@ -8,7 +8,6 @@ from ur5_pick_place.sim.controller.script.expressions import ARRAYS, LONGEST_CHA
 from ur5_pick_place.sim.controller.script.scope import Scope, place
 
 _DEEPEST = 18  # nested blocks: Python has 20 for loops
-_PAUSE_EVERY = 16  # statements, so that a long text without loops also yields
 
 
 class Parser(Expressions):
@@ -16,7 +15,7 @@ class Parser(Expressions):
     Parses a program to a module with the generator function `f0_main`.
 
     Every function and thread is a generator. It yields where its time of a cycle is spent; loops,
-    functions and long texts also where the computing of a cycle is (`h_spend`).
+    functions and long texts also where the computing of a cycle is (`h_spend`, `h_breathe`).
     """
 
     name = 'unnamed'
@@ -64,16 +63,14 @@ class Parser(Expressions):
 
     # functions
 
-    def _define(self) -> None:
-        begin = self._at
-        self._next()
+    def _define(self, word: str, at: int) -> ast.stmt:
         name = self._identifier()
         outer = self._scope
         if name in outer.functions:
             self._fail(f'compile_error_function_defined_twice:{name}:', self._at - 1)
         defaults = self._parameters()
         self._expect(':')
-        scope = Scope(len(self._scopes), name, begin, outer, defaults)
+        scope = Scope(len(self._scopes), name, at, outer, defaults)
         self._scopes.append(scope)
         outer.functions[name] = self._scope = scope
         loops, self._loops = self._loops, 0
@@ -81,6 +78,7 @@ class Parser(Expressions):
         self._expect('end')
         self._scope, self._loops = outer, loops
         outer.definitions.append(self._definition(scope))
+        return ast.Pass(**self._here(at))
 
     def _parameters(self) -> dict[str, ast.expr | None]:
         """Return the defaults of the parameters by name, None where there is none."""
@@ -146,13 +144,8 @@ class Parser(Expressions):
         if self._blocks > _DEEPEST:
             self._fail('compile_error_nested_too_deeply:')
         statements: list[ast.stmt] = []
-        for count, _ in enumerate(iter(lambda: self._goes_on(ends), False), 1):
-            if self._peek.text in ('def', 'thread'):
-                self._define()
-            else:
-                statements.append(self._statement())
-            if count % _PAUSE_EVERY == 0:
-                statements.append(self._pause())
+        while self._goes_on(ends):
+            statements.append(self._statement())
         self._blocks -= 1
         return statements or [ast.Pass(**self._here())]
 
@@ -167,10 +160,10 @@ class Parser(Expressions):
             return _STATEMENTS[word.text](self, word.text, at)
         target = self._postfix()
         if self._accept('='):
-            return self._assignment(target, self._expression(), at)
+            return self._assignment(target, self._breathe(self._expression()), at)
         if not isinstance(target, ast.Call | ast.YieldFrom):
             self._fail()
-        return ast.Expr(target, **self._here(at))
+        return ast.Expr(self._breathe(target), **self._here(at))
 
     def _assignment(self, target: ast.expr, value: ast.expr, at: int) -> ast.stmt:
         """Return an assignment; one to an element replaces the whole value, see `values.put`."""
@@ -191,7 +184,7 @@ class Parser(Expressions):
     def _declaration(self, word: str, at: int) -> ast.stmt:
         index, name = self._at, self._identifier()
         self._expect('=')
-        value = self._expression()
+        value = self._breathe(self._expression())
         if word == 'local':
             self._scope.own.add(name)
         else:
@@ -247,6 +240,7 @@ class Parser(Expressions):
 
 _BRANCHES = ('end', 'elif', 'else')
 _STATEMENTS = {
+    **dict.fromkeys(('def', 'thread'), Parser._define),
     'if': Parser._if,
     'while': Parser._while,
     'return': Parser._return,

@@ -27,7 +27,7 @@ from ur5_pick_place.sim.controller.script.values import ScriptFault
 __all__ = ['Program', 'ScriptError']
 
 _FILE = '<urscript>'
-_LANGUAGE = ('add', 'subtract', 'multiply', 'divide', 'modulo', 'negate', 'xor',
+_LANGUAGE = ('add', 'subtract', 'multiply', 'divide', 'modulo', 'xor',
              'make_list', 'make_pose', 'put')  # fmt: skip
 _HELPERS = {f'h_{name}': getattr(values, name) for name in _LANGUAGE}
 

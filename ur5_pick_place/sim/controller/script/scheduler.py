@@ -22,7 +22,8 @@ _LEAST_COMPUTING = 20
 _MOST_THREADS = 32
 _LONGEST_COMPUTING = 1.0  # [s] that a thread may compute without spending time
 NO_TIME = 1e-9  # [s]
-_HELPERS = 'spend', 'run', 'kill', 'join', 'halt', 'pause', 'enter_critical', 'exit_critical'
+_HELPERS = ('spend', 'breathe', 'run', 'kill', 'join', 'halt', 'pause', 'enter_critical',
+            'exit_critical')  # fmt: skip
 
 
 class Halt(Exception):
@@ -123,15 +124,14 @@ class Scheduler:
 
     # what generated code calls
 
-    def charge(self, units: int) -> bool:
-        """Count computing worth so many loops; return whether the cycle's is spent."""
-        self._computing -= units
-        return self._computing <= 0
-
     def _spend(self) -> bool:
         self._computing -= 1 + WORK[0]
         WORK[0] = 0
         return self._computing <= 0
+
+    def _breathe(self) -> Wait:
+        if self._spend():
+            yield
 
     def _run(self, code: Steps) -> int:
         if sum(thread.alive for thread in self.threads) >= _MOST_THREADS:

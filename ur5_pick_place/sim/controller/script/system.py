@@ -3,10 +3,12 @@
 
 import numpy as np
 
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.sim.controller.script.robot import Robot
-from ur5_pick_place.sim.controller.script.scheduler import NO_TIME, Scheduler, Steps, Wait
+from ur5_pick_place.sim.controller.script.scheduler import NO_TIME, Scheduler, Wait
 from ur5_pick_place.sim.controller.script.values import (
+    WORK,
+    List,
     Pose,
     ScriptFault,
     Value,
@@ -19,7 +21,7 @@ from ur5_pick_place.sim.controller.script.values import (
     vector,
 )
 
-_INVERSE_COST = 50  # loops that a solution takes as long as
+_INVERSE_WORK = 50  # loops that a solution takes as long as
 _FINE = 1e-10  # [m, rad]
 
 
@@ -108,8 +110,8 @@ class System:
     def get_inverse_kin(
         self, x: Value, qnear: Value = None, maxPositionError: Value = _FINE,
         maxOrientationError: Value = _FINE, tcp: Value = None,
-    ) -> Steps:  # fmt: skip
-        q = yield from self._solve(x, qnear, tcp)
+    ) -> List:  # fmt: skip
+        q = self._solve(x, qnear, tcp)
         if q is None:
             raise ScriptFault(f'get_inverse_kin: no solution for {to_str(x)}')
         return list_of(q)
@@ -117,19 +119,17 @@ class System:
     def get_inverse_kin_has_solution(
         self, pose: Value, qnear: Value = None, maxPositionError: Value = _FINE,
         maxOrientationError: Value = _FINE, tcp: Value = None,
-    ) -> Steps:  # fmt: skip
-        return (yield from self._solve(pose, qnear, tcp)) is not None
+    ) -> bool:  # fmt: skip
+        return self._solve(pose, qnear, tcp) is not None
 
-    def is_within_safety_limits(self, pose: Value, qnear: Value = None) -> Steps:
-        is_pose = isinstance(pose, Pose)
-        q = (yield from self._solve(pose, qnear, None)) if is_pose else vector(pose)
+    def is_within_safety_limits(self, pose: Value, qnear: Value = None) -> bool:
+        q = self._solve(pose, qnear, None) if isinstance(pose, Pose) else vector(pose)
         low, high = self._robot.q_min, self._robot.q_max
         return q is not None and bool(np.all((q >= low) & (q <= high)))
 
-    def _solve(self, x: Value, qnear: Value, tcp: Value) -> Steps:
+    def _solve(self, x: Value, qnear: Value, tcp: Value) -> Array | None:
         near = self._robot.target_q if qnear is None else vector(qnear)
         offset = self._robot.tcp if tcp is None else transform(tcp)
         T = transform(x) @ inverse_transform(offset)
-        if self._threads.charge(_INVERSE_COST):
-            yield
+        WORK[0] += _INVERSE_WORK
         return self._robot.inverse(T, near)

@@ -234,10 +234,6 @@ def modulo(a: Value, b: Value) -> Value:
     raise ScriptFault(f'type error: {describe(a)} % {describe(b)}')
 
 
-def negate(a: Value) -> Value:
-    return _calculate(operator.sub, 0, a)
-
-
 def xor(a: Value, b: Value) -> bool:
     return bool(a) != bool(b)
 
