@@ -36,13 +36,8 @@ class DigitalGripper(OutputGripper):
 
     settings_type = DigitalSettings
 
-    @property
-    def closing_time(self) -> float:
-        return float(self.settings.close_time)
-
-    @property
-    def opening_time(self) -> float:
-        return float(self.settings.open_time)
+    def travel_time(self, is_closed: bool) -> float:
+        return float(self.settings.close_time if is_closed else self.settings.open_time)
 
     def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
         s = self.settings

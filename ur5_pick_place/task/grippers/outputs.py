@@ -52,15 +52,9 @@ class OutputGripper(Gripper):
         super().__init__(settings, voltage)
         self._closes = self._is_shown = False
 
-    @property
     @abstractmethod
-    def closing_time(self) -> float:
-        """Time to close where no input shows it [s]."""
-
-    @property
-    @abstractmethod
-    def opening_time(self) -> float:
-        """Time to open where no input shows it [s]."""
+    def travel_time(self, is_closed: bool) -> float:
+        """Return the time to close, or to open, where no input shows it [s]."""
 
     @abstractmethod
     def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
@@ -70,7 +64,7 @@ class OutputGripper(Gripper):
         """Switch the pins and wait for io_states to show them."""
         seen = yield OBSERVE_NOW
         self._check_supply(seen)
-        yield from self._switch(True, self.closing_time, self.part_signal(seen) is False)
+        yield from self._switch(True, self.part_signal(seen) is False)
 
     def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
         """
@@ -79,7 +73,7 @@ class OutputGripper(Gripper):
         If a part is held (`is_holding`), the part-present input, where there is one, will show
         its release.
         """
-        yield from self._switch(False, self.opening_time, is_holding)
+        yield from self._switch(False, is_holding)
 
     def await_fingers(self) -> Steps[None]:
         """
@@ -161,13 +155,13 @@ class OutputGripper(Gripper):
     def signal(self) -> PartSignal:
         return PartSignal(f'input {self.settings.part_pin}')
 
-    def _switch(self, is_closed: bool, travel_time: float, is_shown: bool) -> Steps[None]:
+    def _switch(self, is_closed: bool, is_shown: bool) -> Steps[None]:
         """Switch the pins; `is_shown` = the part-present input will show when it is done."""
         self.is_grip_known = False
         for pin, state in self.outputs(is_closed):
             seen = yield from self.set_output(pin, state)
         self._closes, self._is_shown = is_closed, is_shown
-        self._signal, self.fingers_done_at = self.signal(), seen.t + travel_time
+        self._signal, self.fingers_done_at = self.signal(), seen.t + self.travel_time(is_closed)
 
     def _expect(self, wanted: bool) -> Steps[None]:
         seen = yield OBSERVE_NOW

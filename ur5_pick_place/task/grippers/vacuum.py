@@ -45,13 +45,8 @@ class VacuumGripper(OutputGripper):
     loss_text = 'the vacuum-reached input went off'
     closed_on_nothing = 'no vacuum: the cup does not seal'
 
-    @property
-    def closing_time(self) -> float:
-        return float(self.settings.vacuum_time)
-
-    @property
-    def opening_time(self) -> float:
-        return float(self.settings.blow_off_time)
+    def travel_time(self, is_closed: bool) -> float:
+        return float(self.settings.vacuum_time if is_closed else self.settings.blow_off_time)
 
     def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
         """Return the outputs for suction and blow-off; never both on."""
@@ -64,7 +59,7 @@ class VacuumGripper(OutputGripper):
         yield from super().begin_opening(is_holding, is_moving)
         if self.settings.blow_pin >= 0 and not is_moving:
             seen = yield from self.set_output(self.settings.blow_pin, True)
-            self.fingers_done_at = seen.t + self.opening_time
+            self.fingers_done_at = seen.t + self.travel_time(is_closed=False)
 
     def await_fingers(self) -> Steps[None]:
         """Wait as `OutputGripper`; a release takes its whole time, and the blow-off ends here."""
