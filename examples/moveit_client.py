@@ -14,7 +14,9 @@ rclpy.init()
 node = rclpy.create_node('moveit_client')
 present = JointState()
 while 'shoulder_pan_joint' not in present.name:  # a gripper may publish its joint too
-    _, present = wait_for_message(JointState, node, 'joint_states', time_to_wait=10.0)
+    came, present = wait_for_message(JointState, node, 'joint_states', time_to_wait=10.0)
+    if not came:
+        sys.exit('no joint_states within 10 s: start the cell')
 joints = [
     JointConstraint(joint_name=name, position=position, weight=1.0)
     for name, position in zip(present.name, present.position, strict=True)
