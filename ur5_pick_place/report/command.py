@@ -17,17 +17,9 @@ from typing import Any
 
 from ur5_pick_place.config_files import user_path, write_atomically
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
-from ur5_pick_place.report.history import (
-    FOLDER,
-    history_json,
-    history_text,
-    read_history,
-)
+from ur5_pick_place.report.history import FOLDER, history_json, history_table, read_history
 from ur5_pick_place.report.page import error_text, number, page, remark_text
-from ur5_pick_place.report.recording import (
-    newest_recording,
-    read_recording,
-)
+from ur5_pick_place.report.recording import newest_recording, read_recording
 from ur5_pick_place.report.runs import RecordedRun, recorded_runs
 from ur5_pick_place.report.time_shares import shares_text
 from ur5_pick_place.report.topics import is_wanted
@@ -122,7 +114,10 @@ def _history(path: Path, as_json: bool) -> int:
     histories, problems = read_history(path)
     if problems:
         print(f'report: {"; ".join(problems)}', file=sys.stderr)
-    print(json.dumps(history_json(histories), indent=2) if as_json else history_text(histories))
+    if as_json:
+        print(json.dumps(history_json(histories), indent=2))
+    else:
+        print('\n\n'.join(history_table(*history) for history in histories))
     return 0
 
 

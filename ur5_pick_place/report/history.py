@@ -41,11 +41,6 @@ def read_history(path: Path) -> tuple[list[History], list[str]]:
     return found, problems
 
 
-def history_text(histories: Sequence[History]) -> str:
-    """Return a table for each file."""
-    return '\n\n'.join(map(_table, histories))
-
-
 def history_json(histories: Sequence[History]) -> list[dict[str, Any]]:
     """Return the figures as JSON values; times in seconds, None without cycles."""
     return [
@@ -62,8 +57,8 @@ def history_json(histories: Sequence[History]) -> list[dict[str, Any]]:
     ]
 
 
-def _table(history: History) -> str:
-    path, tally = history
+def history_table(path: Path, tally: Tally) -> str:
+    """Return the figures of one file as a table."""
     changed = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
     figures = {one_line(name): value for name, value in tally.figures().items()}
     name_width, width = (max(map(len, column)) for column in (figures, figures.values()))

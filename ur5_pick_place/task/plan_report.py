@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A report on a plan: each motion, and how much of the limits it uses."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ur5_pick_place.planning.planner import PlannedMotion
@@ -42,15 +42,10 @@ def plan_rows(plan: CyclePlan) -> list[dict[str, Any]]:
     return rows
 
 
-def cells(row: Mapping[str, Any]) -> list[str]:
-    """Return the cells of a row of `plan_rows` as text, one for each of `COLUMNS`."""
-    return [shape.format(row[key]) for key, _, shape in COLUMNS]
-
-
 def report_text(rows: Sequence[dict[str, Any]]) -> str:
     """Return a table of `plan_rows`; velocity to torque are fractions of their limits."""
     lines = [[heading for _, heading, _ in COLUMNS]]
-    lines += map(cells, rows)
+    lines += [[shape.format(row[key]) for key, _, shape in COLUMNS] for row in rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return '\n'.join(
         '  '.join(cell.ljust(n) for cell, n in zip(line, widths, strict=True)).rstrip()

@@ -5,7 +5,8 @@ import re
 from pathlib import Path
 
 from ur5_pick_place.commands.cycle_diagram import diagram, main
-from ur5_pick_place.task.cycle.file import Stage, load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
+from ur5_pick_place.task.cycle.stages import Stage
 
 REPO = Path(__file__).resolve().parents[3]
 CYCLE = REPO / 'config/cycle.yaml'

@@ -9,8 +9,9 @@ from taught_poses import by_pose
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.task.cycle.file import Stage, load_cycle
+from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.cycle.pattern import others
+from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import Transfer, annotate, first_grip, transfers
 
 GRIPPER = (16,)

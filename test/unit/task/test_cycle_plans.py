@@ -21,8 +21,8 @@ from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
 from ur5_pick_place.planning.paths.follow import JointPath, follow
 from ur5_pick_place.planning.scene.scene import Box, Part, Tool
-from ur5_pick_place.task.cycle.file import Stage
 from ur5_pick_place.task.cycle.pattern import PatternSettings, others, poses_by_cycle
+from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import Transfer
 from ur5_pick_place.task.job import Carry
 from ur5_pick_place.task.motions import TaskSettings

@@ -14,7 +14,7 @@ from obedient_robot import cycle_planner as cycle_planner
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE
-from ur5_pick_place.task.cycle.file import Stage
+from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import (

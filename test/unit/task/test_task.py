@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
-from ur5_pick_place.task.cycle.file import Stage
+from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.job import Carry, Compute, Job, RunMotion, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pending_motion import LOST, PendingMotion

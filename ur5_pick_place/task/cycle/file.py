@@ -14,8 +14,6 @@ from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import check_cycle
 from ur5_pick_place.task.places.names import DEFAULT_PLACES, HOME, check_name
 
-__all__ = ['Cycle', 'PlaceSettings', 'Stage', 'load_cycle']
-
 _MAX_STAGES = 1000
 _MAX_PLACES = 100  # each is a service, a topic, a frame and a handle
 
