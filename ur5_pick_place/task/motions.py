@@ -25,7 +25,7 @@ from ur5_pick_place.planning.scene.scene import Box, Scene
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import Step, blended_groups
-from ur5_pick_place.task.places.names import HOME, is_above, taught_place
+from ur5_pick_place.task.places.names import HOME, above, is_above, taught_place
 from ur5_pick_place.task.places.poses import TaughtPose
 
 IK = 'ik'
@@ -264,11 +264,30 @@ class CycleMotions:
         scaling = Scaling(speed=self._speed(step))
         if step.before.is_at_part or step.after.is_at_part:
             with contextlib.suppress(PlanningError):
-                return chain_of_tcp(arm, q, [replace(self._as_move(step, q_goal), blend=0.0)])
+                return chain_of_tcp(arm, q, self._clear_of_parts(arm, step, q_goal))
         if step.stage.to == HOME:
             return arm.auto(q, [q_goal], scaling)
         goals = arm.joint_goals(self._T_goal(step.stage), q, self.branch)
         return arm.auto(q, [q_goal, *goals], scaling)
+
+    def _clear_of_parts(
+        self, arm: MotionPlanner, step: Step, q_goal: Array
+    ) -> list[PathSegment]:
+        """Return a joint motion that leaves a part, and comes to one, straight up and down."""
+        move, legs = replace(self._as_move(step, q_goal), blend=0.0), list[PathSegment]()
+        first, last = step.before.place, step.after.place
+        if step.before.is_at_part and last != above(first):
+            legs.append(replace(move, T_goal=self._T_above(first), slow_last=0.0, q_goal=None))
+            move = replace(move, slow_first=0.0, speed=move.speed if move.slow_last else 0.0)
+        if step.after.is_at_part and first != above(last):
+            up = PathSegment(self._T_above(last))
+            q_above = chain_of_tcp(arm, q_goal, [up]).trajectory.q[-1]
+            legs.append(replace(up, q_goal=q_above))
+            move = replace(move, q_goal=None)
+        return [*legs, move]
+
+    def _T_above(self, place: str) -> Array:
+        return T_base_tool(above(place), self.poses, self.planner, self.settings)
 
     def _retry(self, arm: MotionPlanner) -> tuple[tuple[PlannedMotion, ...], str]:
         """Plan the motions up from the missed part and down again; also why there are none."""

@@ -61,6 +61,30 @@ def test_a_cycle_takes_no_longer_than_the_optima_of_its_moves(cycle_planner):
     assert with_stops.motion_time <= 1.08 * optimum
 
 
+@pytest.mark.parametrize(
+    ('without', 'ptp'),
+    [('retreat', 'home'), ('above start', 'start'), ('lift transfer', 'target')],
+)
+def test_a_joint_motion_leaves_and_reaches_a_part_straight_up_and_down(
+    cycle_planner, without, ptp
+):
+    """Aslant it would push the part, which no check can tell from a grasp."""
+    stages = [
+        replace(stage, do='ptp') if stage.name == ptp else stage
+        for stage in cycle_planner.cycle
+        if stage.name not in (without, *without.split())
+    ]
+    (planned,) = planner_of(cycle_planner, stages).plan(POSES, HOME).cycles
+    for motion in (s.motion for s in planned if s.motion):
+        q = motion.trajectory.sample(motion.trajectory.dense_times(0.005))[0]
+        p = (forward(MODEL, q) @ SCENE.tool.T_tool_tcp)[:, :3, 3]
+        for place in ('start', 'target'):
+            off = p - POSES[place].T_base_tcp[:3, 3]
+            aside = np.linalg.norm(off[:, :2], axis=1)
+            low = (off[:, 2] < 0.03) & (aside < 0.1)
+            assert (aside[low] < 1e-3).all(), (place, aside[low].max())
+
+
 def test_a_grasp_is_retried_only_where_the_gripper_was_closed(cycle_planner):
     """After the lift it would open in the air, on a part that its sensor may only not see."""
     stages = list(cycle_planner.cycle)
