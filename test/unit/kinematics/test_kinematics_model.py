@@ -12,7 +12,6 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
     BRANCHES,
     JOINT_NAMES,
-    UR_TYPES,
     classify,
     forward,
     inverse,
@@ -69,22 +68,6 @@ def test_ur5_is_the_parameter_sheet() -> None:
     assert (m.mounts, m.calibration) == (None, '')
     reach = np.linalg.norm(forward(m, np.zeros(6))[:2, 3] - [0, -m.d[3] - m.d[5]])
     assert abs(reach - 0.81725) < 1e-12
-
-
-@pytest.mark.parametrize(
-    ('name', 'stretched'),
-    [
-        ('ur3', (-0.4569, -0.19425, 0.06655)),
-        ('ur10', (-1.1843, -0.256141, 0.0116)),
-        ('ur3e', (-0.45675, -0.22315, 0.0665)),
-        ('ur5e', (-0.8172, -0.2329, 0.0628)),
-        ('ur10e', (-1.18425, -0.2907, 0.06085)),
-        ('ur16e', (-0.8384, -0.2907, 0.06085)),
-    ],
-)
-def test_each_preset_lies_where_its_urdf_puts_it_at_zero(name: str, stretched: tuple) -> None:
-    assert np.abs(forward(load_model(name), np.zeros(6))[:3, 3] - stretched).max() < 1e-12
-    assert name in UR_TYPES
 
 
 def test_a_table_is_the_same_arm_as_its_preset() -> None:
