@@ -6,17 +6,20 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pace import until
 
 from ur5_pick_place.demo import processes as demo_processes
-from ur5_pick_place.demo.processes import NodeProcesses, own_domain
+from ur5_pick_place.demo.processes import NodeProcesses, own_domain, working_folder
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.cell.node_list import NodeSpec
+from ur5_pick_place.terminal import Ended
 
 pytestmark = pytest.mark.nodes
 
@@ -138,6 +141,17 @@ def test_a_working_folder_goes_with_its_process(is_killed: bool) -> None:
             assert (folder / 'log').exists()
             process.kill()
     until(lambda: not folder.exists(), f'{folder} to go')
+
+
+def test_ctrl_c_while_a_working_folder_is_made_leaves_none(monkeypatch, tmp_path: Path) -> None:
+    def interrupted(*_words, **_options) -> NoReturn:
+        raise Ended(signal.SIGINT)
+
+    monkeypatch.setattr(tempfile, 'tempdir', str(tmp_path))
+    monkeypatch.setattr(subprocess, 'Popen', interrupted)
+    with pytest.raises(Ended), working_folder():
+        pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_no_code_of_ours_runs_between_fork_and_exec(

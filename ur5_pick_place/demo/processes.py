@@ -82,11 +82,11 @@ def _is_free(port: int) -> bool:
 @contextlib.contextmanager
 def working_folder() -> Iterator[Path]:
     """Give a temporary folder, which goes with the context or with this process, even killed."""
-    folder = tempfile.mkdtemp(prefix='ur5_pick_place-')
-    # Its end of the pipe closes with this process; in a session of its own it survives Ctrl-C.
-    removal = ['sh', '-c', 'read _; rm -rf -- "$0"', folder]
-    with subprocess.Popen(removal, stdin=subprocess.PIPE, start_new_session=True):
-        yield Path(folder)
+    with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
+        # Its end of the pipe closes with this process; in a session of its own it survives Ctrl-C.
+        removal = ['sh', '-c', 'read _; rm -rf -- "$0"', folder]
+        with subprocess.Popen(removal, stdin=subprocess.PIPE, start_new_session=True):
+            yield Path(folder)
 
 
 class NodeProcesses:
