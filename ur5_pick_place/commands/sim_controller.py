@@ -10,9 +10,9 @@ import argparse
 import io
 import logging
 import sys
-from pathlib import Path
 
 from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.controller.controller import Controller
 from ur5_pick_place.sim.controller.personality import SERIES, personality
@@ -83,6 +83,7 @@ def _parser() -> argparse.ArgumentParser:
     add_mounting(parser)
     parser.add_argument(
         '--host',
+        type=_address,
         default=_HOST,
         metavar='ADDRESS',
         help='address to listen at (default: %(default)s, this machine alone). Whoever reaches '
@@ -117,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         '--programs',
-        type=Path,
+        type=user_path,
         metavar='FOLDER',
         help="programs for the dashboard: 'load x.urp' finds FOLDER/x.urp or FOLDER/x.script",
     )
@@ -130,4 +131,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _offset(text: str) -> int:
-    return int(number_within(*_OFFSETS)(text))
+    number = number_within(*_OFFSETS)(text)
+    if not number.is_integer():
+        raise argparse.ArgumentTypeError(f'{text!r}: must be a whole number')
+    return int(number)
+
+
+def _address(text: str) -> str:
+    if not text.strip():  # an unset variable; sockets take it for all addresses
+        raise argparse.ArgumentTypeError('is empty: must be an address; 0.0.0.0 means all')
+    return text

@@ -158,3 +158,20 @@ def test_a_series_alone_means_a_type_of_it(words, robot, capsys, monkeypatch):
     monkeypatch.setattr(Server, 'run', lambda _server: None)
     assert main([*words, '--host', '127.0.0.39']) == (0 if robot else 2)
     assert capsys.readouterr().out.startswith(robot)
+
+
+@pytest.mark.parametrize(
+    ('option', 'value', 'reason'),
+    [
+        ('--host', '', 'is empty: must be an address'),
+        ('--port-offset', '1.5', "'1.5': must be a whole number"),
+        ('--programs', '~/none', '/somewhere/none: must be a folder'),
+    ],
+)
+def test_a_value_that_is_none_is_refused(option, value, reason, monkeypatch, capsys):
+    monkeypatch.setenv('HOME', '/somewhere')
+    try:
+        code = main([option, value])
+    except SystemExit as end:
+        code = end.code
+    assert code == 2 and reason in capsys.readouterr().err
