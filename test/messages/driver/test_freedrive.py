@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which controllers freedrive switches, with the program on the robot running and stopped."""
+"""Which controllers freedrive switches, with the program on the robot running and robot."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -87,6 +87,16 @@ def begun(graph: Graph) -> Callable[..., Robot]:
     return lambda checks_modes=True: Robot(graph, checks_modes)
 
 
+@pytest.fixture
+def robot(begun: Callable[..., Robot]) -> Robot:
+    """Give a robot in freedrive whose program was stopped meanwhile."""
+    robot = begun()
+    robot.tell(True)
+    robot.switch(True)
+    robot.tell(False)
+    return robot
+
+
 @pytest.mark.parametrize('checks_modes', [True, False])
 def test_freedrive_ends_in_the_trajectory_controller_while_the_program_runs(begun, checks_modes):
     robot = begun(checks_modes)
@@ -98,11 +108,7 @@ def test_freedrive_ends_in_the_trajectory_controller_while_the_program_runs(begu
     assert robot.active == {OURS} and len(robot.switched) == 2
 
 
-def test_freedrive_that_ends_with_the_program_stopped_leaves_the_arm_to_the_pendant(begun):
-    robot = begun()
-    robot.tell(True)
-    robot.switch(True)
-    robot.tell(False)
+def test_freedrive_that_ends_with_the_program_stopped_leaves_the_arm_to_the_pendant(robot):
     robot.switch(False)
     assert robot.switched[1:] == [([], [FREEDRIVE])]
     robot.spin(1.0)
@@ -113,12 +119,8 @@ def test_freedrive_that_ends_with_the_program_stopped_leaves_the_arm_to_the_pend
     assert robot.switched[2:] == [([OURS], [])], 'once'
 
 
-def test_freedrive_that_the_driver_reactivates_with_the_program_is_replaced(begun):
+def test_freedrive_that_the_driver_reactivates_with_the_program_is_replaced(robot):
     """The driver deactivates what is active when the program stops, and activates that again."""
-    robot = begun()
-    robot.tell(True)
-    robot.switch(True)
-    robot.tell(False)
     robot.active = set()
     robot.switch(False)
     assert len(robot.switched) == 1
@@ -138,11 +140,7 @@ def test_a_driver_that_tells_nothing_of_its_program_has_none_running(begun):
     robot.until(lambda: robot.active == {OURS})
 
 
-def test_a_switch_that_fails_is_named_and_tried_again_at_play(begun):
-    robot = begun()
-    robot.tell(True)
-    robot.switch(True)
-    robot.tell(False)
+def test_a_switch_that_fails_is_named_and_tried_again_at_play(robot):
     robot.switch(False)
     robot.active = {'another'}
     robot.tell(True)
@@ -216,12 +214,8 @@ def test_a_list_of_controllers_from_before_a_switch_does_not_end_freedrive(begun
     assert 'freedrive has ended' not in capfd.readouterr().err
 
 
-def test_freedrive_that_ends_with_the_program_before_its_stop_is_replaced_at_play(begun):
+def test_freedrive_that_ends_with_the_program_before_its_stop_is_replaced_at_play(robot):
     """The node finds the controller inactive before the planner tells it of a stop."""
-    robot = begun()
-    robot.tell(True)
-    robot.switch(True)
-    robot.tell(False)
     robot.active = set()
     robot.until(lambda: not robot.freedrive.is_on)
     robot.active = {FREEDRIVE}

@@ -170,11 +170,6 @@ def lifting(m: Model, mass: float) -> Dynamics:
     return Dynamics(m, [Load(mass, (0.0, 0.0, 0.0))])
 
 
-def test_the_links_of_a_ur5_weigh_what_the_arm_does_without_its_base() -> None:
-    """The arm weighs 18.4 kg in all."""
-    assert sum(link.mass for link in link_inertias('ur5')) == pytest.approx(17.0489)
-
-
 def test_states_may_come_in_any_stack(rng: np.random.Generator) -> None:
     arm = Dynamics(UR5)
     q, qd, qdd = rng.uniform(-3, 3, (3, 4, 5, 6))
