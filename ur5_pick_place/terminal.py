@@ -112,7 +112,8 @@ def quiet_pipe() -> Iterator[None]:
     Exit like Unix tools when the reader closes the pipe, as in `ik … | head -3`.
 
     What the terminal cannot show, such as `↷` in Latin-1, is printed as Python writes it.
-    What goes to a stream that is closed, as after `ik … >&-`, is dropped.
+    What goes to a stream that is closed, as after `ik … >&-`, is dropped. What else the system
+    refuses, such as a temporary file on a full disk, ends the command in one line.
     """
     nowhere = Path(os.devnull)
     sys.stdout = sys.stdout or nowhere.open('w', encoding='utf-8')
@@ -129,7 +130,7 @@ def quiet_pipe() -> Iterator[None]:
         # An error of a file has its name; that of a full disk behind `>` has none.
         is_full = error.errno in _FULL and error.filename is None
         if not (is_full or isinstance(error, BrokenPipeError)):
-            raise
+            sys.exit(f'{Path(sys.argv[0]).name}: {error}')
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if is_full:
             sys.exit(f'the output cannot be written: {error.strerror}')

@@ -78,11 +78,17 @@ def test_a_full_disk_is_named_in_one_line(words):
     assert done.returncode == 1
 
 
-def test_a_used_up_quota_is_named_in_one_line(monkeypatch):
+@pytest.mark.parametrize(
+    ('number', 'words'),
+    [
+        (errno.EDQUOT, 'the output cannot be written: Disk quota exceeded'),
+        (errno.EROFS, r'\w+: \[Errno 30\] Read-only file system'),
+    ],
+)
+def test_what_the_system_refuses_is_named_in_one_line(number, words, monkeypatch):
     monkeypatch.setattr(os, 'dup2', lambda *_: None)
-    words = 'the output cannot be written: Disk quota exceeded'
     with pytest.raises(SystemExit, match=words), quiet_pipe():
-        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+        raise OSError(number, os.strerror(number))
 
 
 def test_a_stream_that_is_closed_takes_what_is_printed(monkeypatch):
