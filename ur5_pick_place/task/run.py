@@ -17,6 +17,7 @@ from ur5_pick_place.task.cycle.pattern import PatternProgress
 from ur5_pick_place.task.cycle.stages import SET_OUTPUT, Stage
 from ur5_pick_place.task.cycle.steps import Step
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
+from ur5_pick_place.task.grippers.signals import Stable
 from ur5_pick_place.task.job import (
     OBSERVE_NOW,
     Carry,
@@ -67,7 +68,7 @@ class CycleRun:
         self._as_given = self.part = self.planner.settings.part_load(planner.scene)
         """The part as a load in tool0, as it is gripped in the present stage."""
         self.payload = RobotPayload(lambda: planner.scene, self.tool_payload, lambda: self.part)
-        self._signal = self.gripper.signal()
+        self._signal, self._is_shut = self.gripper.signal(), Stable()
         self.progress = PatternProgress()
 
     @property
@@ -409,7 +410,8 @@ class CycleRun:
         """Check that nobody else closes the open gripper: near a part it would push or take it."""
         is_open = self.gripper.is_open(seen)
         self._was_open = is_open or (self._was_open and not planned.is_carrying)
-        if planned.steps and self._was_open and not is_open and self.gripper.is_closed(seen):
+        is_shut = self._was_open and not is_open and self.gripper.is_closed(seen)
+        if self._is_shut.update(seen.t, is_shut) and planned.steps:
             raise ExecutionError(
                 f'stage {self.stage!r}: someone else has closed the gripper; open it with '
                 '~/open_gripper, after ~/rearm'

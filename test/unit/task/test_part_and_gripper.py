@@ -160,9 +160,9 @@ def test_nobody_else_may_close_the_open_gripper_on_the_way(task, stage):
     """It would push its fingers onto the part, or take the one that it has placed."""
     robot, job = task.robot, task.do(lambda: task.run.stage == stage)
     robot.is_part_there = False
-    robot.follow(job, [robot.q] * 3)
+    for robot.outputs[16] in (False, True, False, True):  # for a moment it may be a wrong view
+        robot.follow(job, [robot.q] * 2)
     assert not job.is_done
-    robot.outputs[16] = True
     assert 'someone else has closed the gripper; open it with ~/open_gripper' in task.do().error
 
 
