@@ -75,16 +75,17 @@ def seed_number(text: str) -> int:
     return int(word)
 
 
-def number_within(low: float, high: float) -> Callable[[str], float]:
-    """Return a converter of a command-line text to a number within bounds."""
+def number_within(low: float, high: float, kind: type = float) -> Callable[[str], Any]:
+    """Return a converter of a command-line text to a number of a kind within bounds."""
 
-    def convert(text: str) -> float:
+    def convert(text: str) -> Any:
         try:
-            value = float(text)
+            value = kind(text)
         except ValueError:
             value = math.nan
         if not low <= value <= high:
-            raise argparse.ArgumentTypeError(f'{text!r}: must be a number in {low:g} to {high:g}')
+            what = 'a whole number' if kind is int else 'a number'
+            raise argparse.ArgumentTypeError(f'{text!r}: must be {what} in {low:g} to {high:g}')
         return value
 
     return convert

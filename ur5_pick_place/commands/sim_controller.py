@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         '--port-offset',
-        type=_offset,
+        type=number_within(*_OFFSETS, int),
         default=0,
         metavar='N',
         help='added to every port (default: 0)',
@@ -128,13 +128,6 @@ def _parser() -> argparse.ArgumentParser:
         help='programs may open sockets to other machines, not to this one alone',
     )
     return parser
-
-
-def _offset(text: str) -> int:
-    number = number_within(*_OFFSETS)(text)
-    if not number.is_integer():
-        raise argparse.ArgumentTypeError(f'{text!r}: must be a whole number')
-    return int(number)
 
 
 def _address(text: str) -> str:

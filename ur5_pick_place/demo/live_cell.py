@@ -44,11 +44,10 @@ from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.places.poses import TaughtPose, coincide
-from ur5_pick_place.terminal import Ended, Parser, quiet_pipe, signals_raised
+from ur5_pick_place.terminal import Ended, Parser, number_within, quiet_pipe, signals_raised
 
 _COCKPIT = 'cockpit'
 _HOST = '127.0.0.1'
-_PARTS = (1, MAX_PARTS)
 _PORTS = (0, 65535)
 _ADDRESS = re.compile(r'http://\S+/\?token=\S+')
 _TILTED = math.radians(10.0)  # of fingers that still grip the cube
@@ -87,20 +86,16 @@ def _parser() -> argparse.ArgumentParser:
     add_mounting(parser, TABLE_BELOW)
     add_gripper(parser)
     add_rtf(parser)
-    parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')
+    port, parts = number_within(*_PORTS, int), number_within(1, MAX_PARTS, int)
+    parser.add_argument('--port', type=port, default=8060, help='of the page (default: 8060)')
     cubes = f'cubes, 1 to {MAX_PARTS} (default: 1)'
-    parser.add_argument('--parts', type=int, default=1, help=cubes)
+    parser.add_argument('--parts', type=parts, default=1, help=cubes)
     add_cycle(parser)
     return parser
 
 
 def _run(given: argparse.Namespace) -> None:
     begin = time.monotonic()
-    for name, value, (low, high) in (
-        ('--port', given.port, _PORTS), ('--parts', given.parts, _PARTS)
-    ):
-        if not low <= value <= high:
-            raise InvalidInput(f'{name} {value}: must be {low} to {high}')
     domain = prepare_environment()
     os.environ.update(discovery('LOCALHOST'))
     path, cycle = read_cycle(given.cycle, given.gripper)
