@@ -192,7 +192,8 @@ def test_a_pallet_that_a_stop_left_full_is_not_begun_again_without_a_remark(on_a
     assert 'were done' not in machine.make_plan(POSES)
     for place in ('start', 'target', 'of another cycle'):  # the first one dropped the plan
         machine.forget_plan(place)
-    with pytest.raises(ExecutionError, match='no plan, as start was taught elsewhere since: call'):
+    said = 'no plan, as start was taught elsewhere since: call ~/plan first; poses that keep'
+    with pytest.raises(ExecutionError, match=said):
         machine.start_run(POSES)
 
 

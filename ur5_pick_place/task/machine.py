@@ -152,7 +152,8 @@ class Machine:
         if plan is None:
             place = self._taught_since
             why = f', as {place} was taught elsewhere since' if place else ''
-            raise ExecutionError(f'no plan{why}: call ~/plan first')
+            cure = f'; poses that keep coming: give {place} a from_frame in the cycle file'
+            raise ExecutionError(f'no plan{why}: call ~/plan first{cure if place else ""}')
         self.planner.check_unchanged(plan, poses)
         away = float(np.abs(self._joints() - plan.q_start).max())
         if away > self.planner.planner.settings.start_tolerance:

@@ -90,6 +90,9 @@ def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
     for ask in (frames.T_base_frame, lambda frame: frames.recent(frame, 0.1, 2)):
         with pytest.raises(UnknownFrame, match="'cam'"):
             ask('cam')
+        with pytest.raises(UnknownFrame) as refused:
+            ask('cam' * 1000)
+        assert len(str(refused.value)) < 600
 
 
 @pytest.mark.parametrize('topic', ['/tf', '/tf_static'])

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.errors import InvalidInput, TimedOut, UnknownFrame, UnknownLink
+from ur5_pick_place.errors import InvalidInput, TimedOut, UnknownFrame, UnknownLink, quoted
 from ur5_pick_place.kinematics import LINK_NAMES, Model, link_pose
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -151,11 +151,13 @@ class Frames:
             return self._pose('', frame, 0.0, 0.0)
         except NoHistory as error:
             raise UnknownFrame(
-                f'frame {frame_id!r} moves, and where it was at the stamp is not known: {error}'
+                f'frame {quoted(frame_id)} moves, and where it was at the stamp is not known: '
+                f'{error}'
             ) from error
         except InvalidInput as error:
             raise UnknownFrame(
-                f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
+                f'frame {quoted(frame_id)} is not known: {error}; use base_link or base, or '
+                'publish it'
             ) from error
 
     def arm_at(self, stamp: float) -> ArmPose:
@@ -186,7 +188,7 @@ class Frames:
             poses = [self._pose(carrier, frame, stamp, math.inf)]
         except UnknownFrame as error:
             raise UnknownFrame(
-                f'TF frame {frame_id!r} is not known: {error}; check that it is published'
+                f'TF frame {quoted(frame_id)} is not known: {error}; check that it is published'
             ) from error
         with contextlib.suppress(UnknownFrame):  # not known so long
             for k in range(1, count + 1 if stamp else 1):
@@ -273,7 +275,7 @@ class Frames:
                 return self.T_base_frame(name)
         known_links = ', '.join((*_T_BASE_LINK, *LINK_NAMES[:-1]))
         raise UnknownLink(
-            f'link {link_name!r} is not known: use one of {known_links}, {self._tips}'
+            f'link {quoted(link_name)} is not known: use one of {known_links}, {self._tips}'
             f'{self._hint}, or world where TF has it'
         )
 
@@ -365,7 +367,7 @@ class Frames:
         T_tool_link = self._links.get(link_name.lstrip('/'))
         if T_tool_link is None:
             raise UnknownLink(
-                f'tip link {link_name!r} is not known: use one of {self._tips}{self._hint}'
+                f'tip link {quoted(link_name)} is not known: use one of {self._tips}{self._hint}'
             )
         return T_tool_link
 

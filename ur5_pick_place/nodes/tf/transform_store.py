@@ -18,7 +18,7 @@ import numpy as np
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from tf2_msgs.msg import TFMessage
 
-from ur5_pick_place.errors import InvalidInput, UnknownFrame
+from ur5_pick_place.errors import InvalidInput, UnknownFrame, quoted
 from ur5_pick_place.kinematics.transforms import Array, exp_so3, inverse_transform, log_so3
 from ur5_pick_place.nodes.messages.conversions import numbers_to_matrix
 from ur5_pick_place.nodes.ros.distro import TakenMessage
@@ -158,7 +158,7 @@ class TransformStore:
         for frame, T_frame_source in up.items():
             if frame in down:
                 return np.asarray(inverse_transform(down[frame]) @ T_frame_source)
-        raise UnknownFrame(f'no transforms connected {source!r} to {target!r} at that time')
+        raise UnknownFrame(f'no transforms connected {quoted(source)} to {target!r} at that time')
 
     # -- internal --------------------------------------------------------------------------------
 
@@ -180,8 +180,8 @@ class TransformStore:
                 return frame
         for name in (source, target):
             if name not in self:
-                raise UnknownFrame(f'no transform of {name!r} was received')
-        raise UnknownFrame(f'no transforms connect {source!r} to {target!r}')
+                raise UnknownFrame(f'no transform of {quoted(name)} was received')
+        raise UnknownFrame(f'no transforms connect {quoted(source)} to {target!r}')
 
     def _read(self, data: bytes) -> list[tuple[str, float, Transform]]:
         """Return each frame of a message with its stamp [s]; raises `InvalidInput`."""
