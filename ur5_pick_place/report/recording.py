@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import yaml
 
-from ur5_pick_place.errors import InvalidInput, MissingPackage, one_line
+from ur5_pick_place.errors import InvalidInput, MissingPackage, one_line, text_of
 
 _SUFFIXES = ('.mcap', '.db3')
 _COMPRESSED = ('.zstd', '.zst')
@@ -25,6 +25,7 @@ _PART = re.compile(r'_(\d+)$')  # of a bag that rosbag2 has split
 _RECORD = re.compile(r'record-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})Z')
 _METADATA = 'metadata.yaml'
 _FILES = re.compile(r'^ *relative_file_paths:.*(?:\n *- .*)*', re.MULTILINE)
+_COUNT = re.compile(r'^  message_count: (\d{1,18})\s*$', re.MULTILINE)  # of the whole bag
 _LARGEST_METADATA = 2**24  # [bytes]
 _CDR = 'cdr'
 _MOST_NAMED = 5
@@ -211,17 +212,24 @@ def _compressed(path: Path) -> InvalidInput:
     )
 
 
-def _files_of_bag(folder: Path) -> list[str]:
-    """Return the names of its files that the metadata of a bag list, as if decompressed."""
+def _metadata(folder: Path) -> str:
     path = folder / _METADATA
     if not path.is_file():  # none, or a pipe, which would keep us
-        return []
+        return ''
     try:
         with path.open(encoding='utf-8') as file:
-            found = _FILES.search(file.read(_LARGEST_METADATA))
+            return file.read(_LARGEST_METADATA)
+    except (OSError, ValueError):
+        return ''
+
+
+def _files_of_bag(folder: Path) -> list[str]:
+    """Return the names of its files that the metadata of a bag list, as if decompressed."""
+    found = _FILES.search(_metadata(folder))
+    try:
         names = yaml.safe_load(found[0])['relative_file_paths'] if found else []
         return [Path(re.sub(r'\.zstd?$', '', str(name))).name for name in names or []]
-    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError):
+    except (ValueError, TypeError, RecursionError, yaml.YAMLError):
         return []
 
 
@@ -287,10 +295,15 @@ def read_recording(path: Path, is_wanted: Callable[[str], bool]) -> Recording:
             )
         except Exception as error:  # of the libraries, for damaged files
             read = recording.count - before
-            reason = one_line(error) or type(error).__name__
             recording.problems.append(
-                f'{file} is damaged or incomplete ({reason}): {read} messages could be read'
+                f'{file} is damaged or incomplete ({text_of(error)}): {read} messages could '
+                'be read'
             )
+    counted = _COUNT.search(_metadata(path))
+    if counted and not recording.problems and (lost := int(counted[1]) - recording.count) > 0:
+        recording.problems.append(
+            f'{path}: {lost} messages that {_METADATA} counts are missing: copy the bag again'
+        )
     for rows in recording.messages.values():
         rows.sort(key=lambda row: row[0])
     recording._note_unread()
@@ -427,6 +440,8 @@ def _open_sqlite(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError:  # a journal beside it, in a folder that is read-only
         database.close()
         database = sqlite3.connect(f'{name}&immutable=1', uri=True)
+    except sqlite3.DatabaseError:  # cut short: with this, what is left can be read
+        database.execute('PRAGMA writable_schema=ON')
     return database
 
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Of a damaged recording `report` reads what is left, and says in one line what is not."""
 
+import contextlib
 import json
 import os
 import re
+import sqlite3
 import threading
 
 import numpy as np
@@ -30,6 +32,22 @@ def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path, capsys):
     (line,) = complaint.splitlines()
     read = int(re.search(r'(\d+) messages could be read', line)[1])
     assert 'cut.mcap is damaged or incomplete' in line and 600 < read < 2400
+
+
+def test_of_a_truncated_bag_of_sqlite_what_is_left_is_read(tmp_path):
+    (path,) = write_bag(tmp_path / 'bag', nodding(600), EVENTS, 'SQLITE3').glob('*.db3')
+    os.truncate(path, path.stat().st_size * 6 // 10)
+    recording = read_recording(path, is_wanted)
+    (problem,) = recording.problems
+    assert 'is damaged or incomplete' in problem and 600 < recording.count < 1203
+
+
+def test_messages_that_the_metadata_of_a_bag_count_are_missed(tmp_path):
+    folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, 'SQLITE3')
+    with contextlib.closing(sqlite3.connect(folder / 'bag.db3')) as database, database:
+        database.execute('DELETE FROM messages WHERE id BETWEEN 60 AND 120')
+    (problem,) = read_recording(folder, is_wanted).problems
+    assert problem.startswith(f'{folder}: 61 messages that metadata.yaml counts are missing')
 
 
 @pytest.mark.parametrize('content', [b'', b'time', b'\x89MCAP0\r\n', b'SQLite format 3\0' * 9])
