@@ -89,13 +89,9 @@ def _parser() -> argparse.ArgumentParser:
         help='address to listen at (default: %(default)s, this machine alone). Whoever reaches '
         'it can run programs on the simulated robot',
     )
-    parser.add_argument(
-        '--port-offset',
-        type=number_within(*_OFFSETS, int),
-        default=0,
-        metavar='N',
-        help='added to every port (default: 0)',
-    )
+    offset = number_within(*_OFFSETS, int)
+    added = 'added to every port (default: 0)'
+    parser.add_argument('--port-offset', type=offset, default=0, metavar='N', help=added)
     parser.add_argument(
         '--rtf',
         type=number_within(*_RTF),
