@@ -167,7 +167,8 @@ class RobotStatus:
         if self.arrived is not None and before is not None:
             if stamp == self.stamp:
                 return  # a message that is repeated shows nothing of the arm: that is silence
-            stamps = stamp - before[0] if stamp_gap is None else stamp_gap
+            # They go back with a driver that was restarted.
+            stamps = abs(stamp - before[0]) if stamp_gap is None else stamp_gap
             self.gap = _gap(now - self.arrived, stamps) or self.gap
         self.q, self.qd, self.stamp = q, qd, stamp
         self.arrived = self.silent_since = now

@@ -88,6 +88,13 @@ def test_joints_come_in_controller_order_beside_those_of_other_devices(talk, rng
     assert len(heard) == 20 and not bad
 
 
+def test_stamps_that_go_back_are_a_gap(talk):
+    take, heard, bad = listener(talk)
+    take(joints(np.zeros(6), 7.0))
+    take(joints(np.zeros(6), 0.1), joints(np.zeros(6), 0.108))
+    assert heard[-1].stamp_gap == pytest.approx(6.9) and not bad
+
+
 def test_joints_of_two_publishers_are_used_by_nobody_until_one_has_gone(talk, monkeypatch):
     now = SimpleNamespace(monotonic=lambda: now.time, time=0.0)
     monkeypatch.setattr(joint_listener, 'time', now)

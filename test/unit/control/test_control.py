@@ -119,6 +119,16 @@ def test_a_stall_is_not_discounted_from_a_silence_that_has_ended():
     assert 10.2 < status.silent_since < 10.3
 
 
+@pytest.mark.parametrize(
+    ('stamp', 'said'), [(7.008, 'this PC was 2.00 s late'), (9.0, 'were silent'), (0.1, 'silent')]
+)
+def test_a_gap_is_the_pcs_only_if_no_stamp_is_missing_or_goes_back(stamp, said):
+    status = RobotStatus()
+    for t, arrived in ((7.0, 50.0), (stamp, 52.0)):
+        status.update_joints(t, HOME, np.zeros(6), [''] * 6, arrived)
+    assert said in status.gap
+
+
 def test_an_arm_that_follows_with_servo_lag_is_never_lost():
     monitor, fault, _ = follow(lambda t: TRAJECTORY.sample(t - 0.05)[0])
     assert fault is None

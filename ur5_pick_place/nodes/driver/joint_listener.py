@@ -159,7 +159,7 @@ class JointListener:
     def _use(self, states: Sequence[JointState]) -> None:
         stamps = [to_seconds(state.header.stamp) for state in states]
         before = stamps[0] if self._stamp is None else self._stamp
-        gap = max(b - a for a, b in pairwise([before, *stamps]))
+        gap = max(abs(b - a) for a, b in pairwise([before, *stamps]))
         self._stamp = stamps[-1]
         valid = []
         for stamp, state in zip(stamps, states, strict=True):
