@@ -8,6 +8,7 @@ import math
 import os
 import re
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -21,7 +22,6 @@ T = TypeVar('T')
 
 MAX_BYTES = 100_000
 _LARGEST = 2**63  # as for ROS parameters
-_TIMEOUT = 10.0  # [s] for another writer in the folder
 _MAX_DEPTH = 30  # of brackets; PyYAML takes hours for thousands
 _LIKE = 0.8  # ratio of `difflib` above which a name is taken for a misspelt one
 
@@ -182,22 +182,22 @@ def write_atomically(path: Path, content: bytes, like: Path | None = None) -> No
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f'{path.name}.new')
-    with locked(path.parent, _TIMEOUT):
-        new.unlink(missing_ok=True)  # left over from a crash
-        try:
-            with new.open('xb') as file:
-                with contextlib.suppress(FileNotFoundError):
-                    now = (like or path).stat()
-                    os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
-                    with contextlib.suppress(PermissionError):  # only root may change the owner
-                        os.fchown(file.fileno(), now.st_uid, now.st_gid)
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, path)
-        finally:
-            new.unlink(missing_ok=True)
+    # Of each writer its own: a lock of the folder fails on NFS, where home folders often are.
+    new = path.with_name(f'{path.name}.{os.getpid()}-{threading.get_ident()}.new')
+    new.unlink(missing_ok=True)  # left over from a crash
+    try:
+        with new.open('xb') as file:
+            with contextlib.suppress(FileNotFoundError):
+                now = (like or path).stat()
+                os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
+                with contextlib.suppress(PermissionError):  # only root may change the owner
+                    os.fchown(file.fileno(), now.st_uid, now.st_gid)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def read_yaml(path: str | Path, what: str) -> Any:
