@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.task.cycle.stages import WAIT, WAIT_INPUT, Stage
+from ur5_pick_place.task.grippers.signals import Stable
 from ur5_pick_place.task.job import Observation
 
 
@@ -29,6 +30,8 @@ class Wait:
     """
     One wait for time to pass or for what `AWAITED` tells, in ROS time; pauses do not count.
 
+    What is awaited must be so for `SETTLING`: a button that is let go bounces, as if pressed anew.
+
     `stage`: one that waits.
 
     `reason`: what is awaited, for the state and the event.
@@ -36,7 +39,7 @@ class Wait:
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._awaited = AWAITED.get(stage.do)
+        self._awaited, self._is_so = AWAITED.get(stage.do), Stable()
         self.reason = stage.summary
         if self._awaited:
             self.reason += f', at most {stage.timeout:g} s'
@@ -63,4 +66,4 @@ class Wait:
         problem = self._awaited(self._stage, seen)
         if problem and is_late:
             raise ExecutionError(f'stage {self._stage.name!r}: {problem}')
-        return not problem
+        return bool(self._is_so.update(seen.t, not problem))

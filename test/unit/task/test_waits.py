@@ -66,8 +66,18 @@ def test_an_input_is_awaited_and_named(task_of):
     wait(task, 1.0)
     assert task.run.waits_for == 'wait for input 0 on, at most 5 s'
     task.robot.inputs[0] = True
-    job = wait(task, 0.1)
+    job = wait(task, 0.2)
     assert job.is_done and not job.error
+
+
+def test_an_input_that_bounces_is_not_taken_before_it_is_stable(task_of):
+    task = task_of(button())
+    for level in [True, False] * 5:
+        task.robot.inputs[0] = level
+        assert not wait(task, 0.03).is_done
+    task.robot.inputs[0] = True
+    assert not wait(task, 0.05).is_done
+    assert wait(task, 0.1).is_done
 
 
 def test_an_input_that_is_pressed_during_a_pause_is_not_taken_before_it_ends(task_of):
