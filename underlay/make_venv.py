@@ -225,11 +225,14 @@ def install_python_packages(ros, requirements):
     """Make the environment anew: an interrupted or outdated pip leaves half-installed packages."""
     if VENV.exists() and not STAMPS.exists():
         raise SetupError(f'{VENV} was not made by this set-up; move it away, then make setup')
-    for old in (VENV, *(path for path in BUILD.iterdir() if path.is_dir())):
-        shutil.rmtree(old, ignore_errors=True)
+    for stamp in STAMPS.glob('*'):
+        stamp.unlink()
+    for old in (*VENV.glob('*'), *BUILD.glob('*')):
+        if old != STAMPS:  # without it what an interruption leaves would count as someone else's
+            shutil.rmtree(old, ignore_errors=True)
     for old in ('CMakeCache.txt', 'build.ninja'):
         (BUILD / old).unlink(missing_ok=True)
-    STAMPS.mkdir(parents=True)
+    STAMPS.mkdir(parents=True, exist_ok=True)
     (STAMPS / 'ros').write_text(ros)  # read by the Makefile
     run('venv', sys.executable, '-m', 'venv', VENV)
     pip = (VENV / 'bin/python', '-m', 'pip', '--disable-pip-version-check')

@@ -73,6 +73,23 @@ def test_an_environment_that_is_not_ours_is_left_alone(setup):
     assert (setup.VENV / 'precious').exists()
 
 
+def test_an_environment_of_ours_that_was_not_removed_whole_stays_ours(setup, monkeypatch):
+    for path in (setup.STAMPS / 'interface_packages', setup.VENV / 'lib/big'):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('old')
+
+    def interrupted(path, **_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as now, pytest.raises(KeyboardInterrupt):
+        now.setattr(setup.shutil, 'rmtree', interrupted)
+        setup.install_python_packages('kilted', [])
+    assert not setup.is_done('interface packages', 'old')
+    monkeypatch.setattr(setup, 'run', lambda *_, **__: None)
+    setup.install_python_packages('kilted', [])
+    assert not (setup.VENV / 'lib').exists()
+
+
 def test_a_finished_step_is_not_done_again_until_its_inputs_change(setup):
     setup.STAMPS.mkdir(parents=True)
     done = []
