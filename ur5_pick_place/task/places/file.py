@@ -2,10 +2,9 @@
 """The file of taught poses: written atomically, validated when read."""
 
 import contextlib
-import fcntl
 import os
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes, write_atomically
+from ur5_pick_place.config_files import (
+    MAX_BYTES,
+    locked,
+    parse_yaml,
+    read_bytes,
+    write_atomically,
+)
 from ur5_pick_place.errors import ExecutionError, InvalidInput, quoted
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES
 from ur5_pick_place.settings import REQUIRED, Settings, setting
@@ -23,6 +28,7 @@ from ur5_pick_place.task.places.poses import TaughtPose
 _FORMAT = 1
 _FRAME = 'base'  # of every pose
 _END = '\n...'  # YAML's end of a document: without it the file was cut short
+_TIMEOUT = 1.0  # [s] for another writer in the folder
 _HEADER = '# Taught poses of ur5_pick_place. The last line must stay "...".\n'
 
 
@@ -123,7 +129,8 @@ class PosesFile:
         pose is not kept.
         """
         try:
-            with self._keeping, self._alone():
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._keeping, locked(self._path.parent, _TIMEOUT):
                 self._check_unchanged()
                 poses = {**self.poses, name: taught}
                 content = _written(poses)
@@ -135,16 +142,6 @@ class PosesFile:
             raise ExecutionError(
                 f'taught poses {self._path} cannot be written: {error}; {name} is not taught'
             ) from error
-
-    @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Lock out other writers; raises `OSError` if one is writing now."""
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        path = self._path.with_name(f'{self._path.name}.lock')
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        with os.fdopen(lock, 'wb'):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            yield
 
 
 def _read(path: Path) -> bytes | None:
