@@ -87,6 +87,6 @@ def plan_times() -> list[float]:
 def _cell(method: str) -> InProcessCell:
     """Return a cell with the part at start and all places taught."""
     cell = InProcessCell({'method': method})
-    cell.put_part(default_spots('ur5')[0])
-    cell.teach(*default_spots('ur5'))
+    cell.put_part(default_spots()[0])
+    cell.teach(*default_spots())
     return cell

@@ -156,7 +156,8 @@ def test_every_cycle_is_laid_out_for_every_type(ur_type, name, cubes):
     words = ['--cycle', f'cycle_{name}.yaml', '--ur-type', ur_type, '--method', 'all']
     options = read_options(words)
     assert len(options.task.ends) == cubes and len(options.methods) == 3
-    assert options.task.spots['part_1' if cubes == 2 else 'start'] == default_spots(ur_type)[0]
+    first = options.task.spots['part_1' if cubes == 2 else 'start']
+    assert first == default_spots(options.setup)[0]
 
 
 def test_the_nodes_of_a_demo_get_cycle_grid_gripper_type_and_wall(tmp_path):

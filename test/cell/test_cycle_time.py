@@ -32,8 +32,8 @@ class Recorded:
 
     def __init__(self, is_closed=False):
         cell = self.cell = InProcessCell()
-        cell.teach(*default_spots('ur5'))
-        cell.put_part(default_spots('ur5')[0])
+        cell.teach(*default_spots())
+        cell.put_part(default_spots()[0])
         if is_closed:
             cell.station.machine.start('close', cell.station.gripper.close())
             cell.until(lambda: not cell.is_busy, 5.0, 'the gripper')
@@ -77,7 +77,7 @@ def test_the_cycle_takes_half_of_what_approach_speed_all_the_way_took(cycle):
     assert cycle.cell.stop_reason == ''
     times = cycle.times()
     assert times['done'] - times['started'] < 5.0
-    assert cycle.cell.placement(default_spots('ur5')[1])[0] < 0.5e-3
+    assert cycle.cell.placement(default_spots()[1])[0] < 0.5e-3
 
 
 def test_the_parts_of_the_cycle_time_are_its_sum_and_agree_with_the_stages(cycle):

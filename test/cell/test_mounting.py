@@ -7,11 +7,10 @@ import pytest
 import yaml
 from lab.in_process import InProcessCell
 
-from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.demo.configuration import CONFIG
-from ur5_pick_place.demo.cycle_layout import with_wall
+from ur5_pick_place.demo.configuration import CONFIG, CellSetup
+from ur5_pick_place.demo.cycle_layout import wall_across
 from ur5_pick_place.demo.options import read_options
-from ur5_pick_place.demo.spots import SpotChecker, default_spots, spot_of, stand_of
+from ur5_pick_place.demo.spots import SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, load_model
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
@@ -22,7 +21,7 @@ from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.layouts import home, mounted_scene
+from ur5_pick_place.sim.layouts import home
 from ur5_pick_place.sim.physics.cell import ARM, HAND, load_cell
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes, load_table_height
 from ur5_pick_place.sim.physics.world import CellSettings, World
@@ -97,21 +96,21 @@ def test_the_cell_carries_its_arm_with_the_torques_that_we_reckon_with(how, rng)
 
 
 def scene_for(how, ur_type, folder):
-    stand = stand_of(ur_type, Mounting.read(how))
-    return mounted_scene(CONFIG / 'scene_sim.yaml', ur_type, stand.mounting, folder), stand
+    setup = CellSetup(ur_type, mounting=Mounting.read(how))
+    return setup.write_scene(folder), setup
 
 
 def test_table_and_boxes_are_where_the_planner_has_them(tmp_path) -> None:
     """A point on the table of the cell is at the planner's height, and nothing stands lower."""
-    path, stand = scene_for('wall', 'ur5', tmp_path)
+    path, setup = scene_for('wall', 'ur5', tmp_path)
     world = World(CellSettings(mounting='wall'), None, load_boxes(path), load_table_height(path))
     T = world.T_base_link_world
-    np.testing.assert_allclose(T, stand.T_base_link_table, atol=1e-12)
+    np.testing.assert_allclose(T, setup.T_base_link_table, atol=1e-12)
     height = load_scene(path).table_height
     assert T[:3, 3] @ UP['wall'] == pytest.approx(height) and height < -0.5
     # the cube lies under the arm, which stands out from the wall along its own z
-    spot, above = spot_of(T @ world.T_world_part, stand)
-    assert (spot.x, spot.y) == pytest.approx(default_spots('ur5', stand)[0][:2])
+    spot, above = spot_of(T @ world.T_world_part, setup)
+    assert (spot.x, spot.y) == pytest.approx(default_spots(setup)[0][:2])
     assert above == pytest.approx(0.0225)
     x, y, z = (T @ world.T_world_part)[:3, 3]
     assert (x, z) == pytest.approx((-height - 0.0225, 0.45)) and y == pytest.approx(-0.2)
@@ -120,9 +119,8 @@ def test_table_and_boxes_are_where_the_planner_has_them(tmp_path) -> None:
 @pytest.mark.parametrize('how', ['wall', 'ceiling'])
 @pytest.mark.parametrize('ur_type', UR_TYPES)
 def test_the_places_of_the_demo_suit_every_mounted_arm(ur_type, how) -> None:
-    stand = stand_of(ur_type, Mounting.read(how))
-    checker = SpotChecker(ur_type, 'digital', stand)
-    checker.check_pair(*default_spots(ur_type, stand))
+    setup = CellSetup(ur_type, mounting=Mounting.read(how))
+    SpotChecker(setup).check_pair(*default_spots(setup))
     read_options(['--mounting', how, '--ur-type', ur_type])  # the arm is free at home
 
 
@@ -147,8 +145,8 @@ def test_the_places_of_the_demo_suit_every_mounted_arm(ur_type, how) -> None:
     ],
 )
 def test_a_cycle_places_the_cube_within_half_a_millimetre(how, ur_type, method, tmp_path) -> None:
-    path, stand = scene_for(how, ur_type, tmp_path)
-    start, target = default_spots(ur_type, stand)
+    path, setup = scene_for(how, ur_type, tmp_path)
+    start, target = default_spots(setup)
     cell = InProcessCell(
         {'ur_type': ur_type, 'mounting': how, 'scene_file': str(path), 'method': method}
     )
@@ -171,12 +169,10 @@ def test_a_cycle_places_the_cube_within_half_a_millimetre(how, ur_type, method, 
 
 
 def test_a_wall_stands_upright_on_the_table_of_a_mounted_arm() -> None:
-    stand = stand_of('ur5', Mounting.read('wall'))
-    scene = with_wall(
-        read_yaml(CONFIG / 'scene_sim.yaml', 'scene file'), *default_spots('ur5', stand), 0.2
-    )
-    (box,) = load_boxes_of(scene)
-    spot, height = spot_of(box, stand)
+    setup = CellSetup(mounting=Mounting.read('wall'))
+    scene = setup.scene_content([wall_across(*default_spots(setup), 0.2)])
+    *_, box = load_boxes_of(scene)
+    spot, height = spot_of(box, setup)
     assert height == pytest.approx(0.1) and (spot.x, spot.y) == pytest.approx((0.425, 0.025))
     np.testing.assert_allclose(box[:3, 2], UP['wall'], atol=1e-9)
 

@@ -22,6 +22,7 @@ from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
 from ur5_pick_place.control.loops.splicing import next_segment
 from ur5_pick_place.control.loops.stream import TrajectorySegment
+from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
@@ -39,7 +40,7 @@ SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 
 def ready_cell(**overrides: object) -> InProcessCell:
     cell = InProcessCell(overrides)
-    cell.teach(*default_spots(overrides.get('ur_type', 'ur5')))
+    cell.teach(*default_spots(CellSetup(overrides.get('ur_type', 'ur5'))))
     return cell
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from closeness import assert_transforms_close
 
+from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.spots import SpotChecker, default_spots
 from ur5_pick_place.kinematics import HOME, UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, make_transform
@@ -65,8 +66,8 @@ def test_effort_is_the_current_of_the_motors() -> None:
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)
 def test_the_places_of_the_demo_suit_the_reach(ur_type: str) -> None:
-    start, target = default_spots(ur_type)
-    checker = SpotChecker(ur_type)
+    start, target = default_spots(CellSetup(ur_type))
+    checker = SpotChecker(CellSetup(ur_type))
     checker.check_pair(start, target)
     rng = np.random.default_rng(5)
     for _ in range(5):

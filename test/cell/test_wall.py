@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wall between start and target, in the simulated cell and in the planner's scene."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import yaml
@@ -11,8 +9,8 @@ from motion_planners import tool_down
 from scipy.spatial.transform import Rotation
 from solids import UR5
 
-from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.demo.cycle_layout import with_wall
+from ur5_pick_place.demo.configuration import CellSetup
+from ur5_pick_place.demo.cycle_layout import wall_across
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, inverse
@@ -21,18 +19,14 @@ from ur5_pick_place.sim.physics.cell import load_cell
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes
 from ur5_pick_place.sim.physics.world import World
 
-CONFIG = Path(__file__).parents[2] / 'config'
-SPOTS = default_spots('ur5')
+SPOTS = default_spots()
 HEIGHT = 0.35
 
 
 @pytest.fixture
 def wall(tmp_path):
     """The scene file with the wall."""
-    file = tmp_path / 'scene.yaml'
-    scene = with_wall(read_yaml(CONFIG / 'scene_sim.yaml', 'scene file'), *SPOTS, HEIGHT)
-    file.write_text(yaml.safe_dump(scene))
-    return str(file)
+    return str(CellSetup().write_scene(tmp_path, [wall_across(*SPOTS, HEIGHT)]))
 
 
 def test_the_wall_stands_halfway_across_the_straight_path(wall):
@@ -62,7 +56,7 @@ def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
     cell.on_step = lambda: touched.append(cell.world.external_torque)
     cell.until(lambda: not cell.is_busy, 60.0, 'the end of the cycle')
     assert cell.events[-1] == {'time': cell.events[-1]['time'], 'event': 'done', 'job': 'run'}
-    distance, turn = cell.placement(default_spots('ur5')[1])
+    distance, turn = cell.placement(default_spots()[1])
     assert distance < 1e-3
     assert turn < 0.01
     assert max(touched) < 10.0
@@ -71,8 +65,8 @@ def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
 def test_the_cell_reads_the_boxes_as_the_planner_does(tmp_path):
     file = tmp_path / 'scene.yaml'
     box = {'name': 'bin', 'position': [0.4, 0.1, 0.2], 'rpy': [10, -20, 70], 'size': [0.1, 0.2, 1]}
-    scene = read_yaml(CONFIG / 'scene_sim.yaml', 'scene file')
-    file.write_text(yaml.safe_dump({**scene, 'boxes': [box]}))
+    scene = CellSetup().scene_content([box])
+    file.write_text(yaml.safe_dump(scene))
     (ours,), (theirs,) = load_boxes(file), load_scene(file).boxes
     np.testing.assert_allclose(ours.T_base_link_box, theirs.T_base_link_box, atol=1e-12)
     np.testing.assert_array_equal(ours.size, theirs.size)

@@ -13,13 +13,14 @@ import numpy as np
 from lab.cell import Cell, OpenCell, ReusableCell
 from lab.in_process import open_in_process
 from lab.workers import Workers, run_cases
+from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.spots import Spot, default_spots
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE
 from ur5_pick_place.task import events
 
-START = default_spots('ur5')[0]
+START = default_spots()[0]
 TARGET = Spot(0.4, 0.2, 0.6)
 """Spots of a ur5; the other types use those of the demo."""
 
@@ -138,7 +139,7 @@ def _open_work(
 ) -> Iterator[Callable[[tuple[str, str]], CaseResult]]:
     with ReusableCell(open_cell, overrides) as reusable:
         ur_type = overrides.get('ur_type', 'ur5')
-        spots = (START, TARGET) if ur_type == 'ur5' else default_spots(ur_type)
+        spots = (START, TARGET) if ur_type == 'ur5' else default_spots(CellSetup(ur_type))
         yield partial(_run_case, reusable, fresh, spots)
 
 

@@ -151,7 +151,7 @@ def test_a_place_is_taught_by_a_drag_and_refused_where_it_cannot_be(
     page.until(lambda: 'taught: home' in page.text(), 'the event')
     client.run(1.0)  # the handles come anew
 
-    spot = default_spots('ur5')[1]
+    spot = default_spots()[1]
     T = tool_down(spot.x, spot.y, PART_SIZE / 2, spot.yaw)
     up = np.array([0.0, 0.0, 1.0])
     refused = drag(page, client, T, up, -0.15)

@@ -29,7 +29,6 @@ from ur5_pick_place.demo.recorded_run import (
     RecordedMessages,
     arm_of,
     record_run,
-    scene_path,
     write_runs,
 )
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
@@ -85,8 +84,8 @@ def _keep(work: Path, options: DemoOptions, runs: list[RecordedMessages]) -> int
     facts = {
         'real_time_factor': options.rtf,
         'seed': options.seed,
-        'mounting': str(options.stand.mounting),
-        'gripper': options.gripper,
+        'mounting': str(options.setup.mounting),
+        'gripper': options.setup.gripper,
         'cycle': options.cycle_file.name,
         'grid': options.grid,
         'arm': arm,
@@ -100,7 +99,7 @@ def _keep(work: Path, options: DemoOptions, runs: list[RecordedMessages]) -> int
         drawn = next(whole, None)
         if drawn:
             print('Drawing the pictures.')
-            draw_pictures(work, drawn, options, scene_path(options, work))
+            draw_pictures(work, drawn, options)
         _write_page(work, report)
         made = publish(work, options.out)
     except (Ur5PickPlaceError, OSError) as error:

@@ -24,7 +24,7 @@ from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.cycle_layout import DEFAULT_CYCLE
 from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
 from ur5_pick_place.demo.processes import working_folder
-from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, scene_of, write_runs
+from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, write_runs
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
@@ -204,10 +204,10 @@ def measured_run(run: RecordedRun, options: DemoOptions, period: float) -> Metho
 def _goal(place: str, options: DemoOptions) -> Array:
     """Return T_base_tcp (4, 4) at a place, or above it."""
     spot = options.task.spots[taught_place(place)]
-    T = np.asarray(T_BASE_BASE_LINK @ spot.T_base_link_tcp(scene_of(options)))
+    T = np.asarray(T_BASE_BASE_LINK @ spot.T_base_link_tcp(options.setup.scene))
     if is_above(place):
         height = Configuration({}).read(TaskSettings).approach_height
-        T[:3, 3] += height * spot.stand.mounting.up_base
+        T[:3, 3] += height * options.setup.mounting.up_base
     return T
 
 

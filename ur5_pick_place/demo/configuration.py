@@ -1,15 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameter files of the nodes, read without ROS."""
+"""Which simulated cell, and the parameter files of its nodes, read without ROS."""
 
-from collections.abc import Mapping
-from dataclasses import fields
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.config_files import read_parameters, share_directory
+import yaml
+
+from ur5_pick_place.config_files import read_parameters, read_yaml, share_directory
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.cell.node_list import node_list
+from ur5_pick_place.kinematics import Model, load_model
+from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
+from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.settings import Settings
+from ur5_pick_place.sim.grippers import DIGITAL
+from ur5_pick_place.sim.layouts import mounted, table_height
 from ur5_pick_place.task.grippers.registry import DEFAULT, check_parameters
 
 CONFIG = share_directory() / 'config'
@@ -46,6 +57,69 @@ class Configuration:
         return kind(**{name: v for name, v in {**self._values, **others}.items() if name in known})
 
 
-def scene_file(gripper: str) -> Path:
-    """Return the scene file of the simulated cell with a kind of gripper."""
-    return CONFIG / str(Configuration({'gripper': gripper})['scene_file'])
+@dataclass(frozen=True)
+class CellSetup:
+    """Which simulated cell: its arm and gripper, and how the base is mounted."""
+
+    ur_type: str = 'ur5'
+    gripper: str = DIGITAL  # one of `GRIPPERS`
+    mounting: Mounting = FLOOR
+
+    @classmethod
+    def read(cls, given: argparse.Namespace) -> 'CellSetup':
+        """Return the set-up that the options of `demo.options.add_setup` describe."""
+        return cls(given.ur_type, given.gripper, given.mounting)
+
+    @property
+    def model(self) -> Model:
+        return load_model(self.ur_type)
+
+    @cached_property
+    def table_height(self) -> float:
+        """Height of the table over the origin of `base_link` [m]."""
+        return table_height(self.ur_type, self.mounting)
+
+    @cached_property
+    def T_base_link_table(self) -> Array:
+        """Pose of the level frame on the table's top below or above the base, (4, 4)."""
+        return self.mounting.T_base_link_level(self.table_height)
+
+    @property
+    def scene_file(self) -> Path:
+        """The scene file of an arm that stands on the table, with this gripper."""
+        return CONFIG / str(Configuration({'gripper': self.gripper})['scene_file'])
+
+    @cached_property
+    def scene(self) -> Scene:
+        """The scene of `scene_file`; a mounted arm has the same tool and part."""
+        return load_scene(self.scene_file)
+
+    def scene_content(self, boxes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+        """Return the content of the cell's scene file, with further boxes."""
+        standing = read_yaml(self.scene_file, 'scene file')
+        content = mounted(standing, self.ur_type, self.mounting)
+        return {**content, 'boxes': [*content.get('boxes', []), *boxes]}
+
+    def write_scene(self, folder: Path, boxes: Sequence[Mapping[str, Any]] = ()) -> Path:
+        """Return the scene file of all nodes; what differs from that of config/ is in `folder`."""
+        if self.mounting == FLOOR and not boxes:
+            return self.scene_file
+        path = folder / 'scene.yaml'
+        path.write_text(yaml.safe_dump(self.scene_content(boxes)), encoding='utf-8')
+        return path
+
+    def nodes(
+        self, scene_file: Path, parameters: Mapping[str, Mapping[str, Any]], **others: Any
+    ) -> tuple[NodeSpec, ...]:
+        """Return its nodes; `parameters` by executable, `others` as for `node_list`."""
+        is_usual = scene_file == self.scene_file
+        return node_list(
+            'sim',
+            CONFIG,
+            ur_type=self.ur_type,
+            mounting=str(self.mounting),
+            gripper=self.gripper,
+            parameters=parameters,
+            mounted_scene=None if is_usual else lambda _standing: scene_file,
+            **others,
+        )

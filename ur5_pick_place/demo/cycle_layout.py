@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.config_files import user_path
-from ur5_pick_place.demo.configuration import CONFIG, Configuration
-from ur5_pick_place.demo.spots import Displacement, Spot, Stand
+from ur5_pick_place.demo.configuration import CONFIG, CellSetup, Configuration
+from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -108,9 +108,7 @@ def read_cycle(name: str, gripper: str) -> tuple[Path, Cycle]:
     return path, load_cycle(path, kind(own.read(kind.settings_type), None).pins)
 
 
-def layout(
-    cycle: Cycle, ur_type: str = 'ur5', stand: Stand = Stand()
-) -> dict[str, Spot]:
+def layout(cycle: Cycle, setup: CellSetup = CellSetup()) -> dict[str, Spot]:
     """
     Return a spot on the table for each place of a cycle but home and those read from a frame.
 
@@ -119,7 +117,7 @@ def layout(
     taught = [n for n, place in cycle.places.items() if n != HOME and not place.from_frame]
     picks = {t.pick for t in transfers(annotate(cycle))}
     found: dict[str, Spot] = {}
-    of_type = LAYOUTS[ur_type]
+    of_type = LAYOUTS[setup.ur_type]
     for is_pick, spots in ((True, of_type.picks), (False, of_type.releases)):
         names = [n for n in taught if (n in picks) is is_pick]
         names.sort(key=lambda name: name not in DEFAULT_PLACES)
@@ -128,7 +126,7 @@ def layout(
                 f'{len(names)} places {"to pick from" if is_pick else "without a pick"}: at most '
                 f'{len(spots)} fit on the table of the simulated cell'
             )
-        found |= {name: Spot(*spot, stand) for name, spot in zip(names, spots, strict=False)}
+        found |= {name: Spot(*spot, setup) for name, spot in zip(names, spots, strict=False)}
     return found
 
 
@@ -213,20 +211,17 @@ def _last_place(cycle: Cycle, place: str) -> str:
     return place
 
 
-def with_wall(
-    scene: Mapping[str, Any], start: Spot, target: Spot, height: float
-) -> dict[str, Any]:
-    """Return a scene file's content with a wall of `height` [m] across the straight path."""
+def wall_across(start: Spot, target: Spot, height: float) -> dict[str, Any]:
+    """Return the box of a scene file: a wall of `height` [m] across the straight path."""
     across = math.atan2(target.y - start.y, target.x - start.x) + math.pi / 2
     x, y = (start.x + target.x) / 2, (start.y + target.y) / 2
-    T = start.stand.T_base_link_table @ upright(x, y, height / 2, math.remainder(across, math.pi))
-    box = {
+    T = start.setup.T_base_link_table @ upright(x, y, height / 2, math.remainder(across, math.pi))
+    return {
         'name': 'wall',
         'position': T[:3, 3].tolist(),
         'rpy': np.rad2deg(rpy_from_matrix(T[:3, :3])).tolist(),
         'size': [_WALL_LENGTH, _WALL_THICKNESS, height],
     }
-    return {**scene, 'boxes': [*scene.get('boxes', []), box]}
 
 
 class Attendant:

@@ -16,30 +16,20 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
-from ur5_pick_place.demo.configuration import CONFIG, scene_file
+from ur5_pick_place.demo.configuration import CONFIG, CellSetup
 from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
-from ur5_pick_place.demo.options import TABLE_BELOW, add_cycle, add_gripper, add_rtf
+from ur5_pick_place.demo.options import add_setup
 from ur5_pick_place.demo.processes import NodeProcesses, begin_command, reserved, working_folder
-from ur5_pick_place.demo.spots import (
-    Spot,
-    SpotChecker,
-    Stand,
-    default_spots,
-    spot_of,
-    stand_of,
-)
+from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics.mounting import FLOOR
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list, poses_file
+from ur5_pick_place.nodes.cell.node_list import poses_file
 from ur5_pick_place.nodes.ros.distro import discovery
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.grippers import DIGITAL
-from ur5_pick_place.sim.layouts import mounted_scene
 from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.names import HOME
@@ -82,15 +72,11 @@ def _parser() -> argparse.ArgumentParser:
         'the environment, else 0, on this machine alone. Prints the address of the page.',
         epilog='Example: cell --port 8061 --rtf 0.5',
     )
-    add_ur_type(parser)
-    add_mounting(parser, TABLE_BELOW)
-    add_gripper(parser)
-    add_rtf(parser)
+    add_setup(parser)
     port, parts = number_within(*_PORTS, int), number_within(1, MAX_PARTS, int)
     parser.add_argument('--port', type=port, default=8060, help='of the page (default: 8060)')
     cubes = f'cubes, 1 to {MAX_PARTS} (default: 1)'
     parser.add_argument('--parts', type=parts, default=1, help=cubes)
-    add_cycle(parser)
     return parser
 
 
@@ -99,15 +85,14 @@ def _run(given: argparse.Namespace) -> None:
     domain = prepare_environment()
     os.environ.update(discovery('LOCALHOST'))
     path, cycle = read_cycle(given.cycle, given.gripper)
-    stand = stand_of(given.ur_type, given.mounting)
-    spots = layout(cycle, given.ur_type, stand)
-    places = _poses_file(given.ur_type, given.gripper, domain, given.mounting)
+    setup = CellSetup.read(given)
+    spots = layout(cycle, setup)
+    places = _poses_file(setup, domain)
     taught, remark = usable_places(PosesFile(places).poses)
     pick = next(iter(pick_places(cycle)), '')
-    start = spots.get(pick, default_spots(given.ur_type, stand)[0])
+    start = spots.get(pick, default_spots(setup)[0])
     if pick in taught:
-        T = taught[pick].T_base_tcp
-        start, remark = spot_of_cube(T, given.ur_type, given.gripper, stand)
+        start, remark = spot_of_cube(taught[pick].T_base_tcp, setup)
     own = {'poses_file': str(places), 'cycle_file': str(path)}
     sim = {'real_time_factor': given.rtf, 'parts': given.parts, **start.parameters}
     missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
@@ -118,10 +103,13 @@ def _run(given: argparse.Namespace) -> None:
                 f'another cell runs on ROS_DOMAIN_ID {domain}: end it, or set another '
                 f'(ROS_DOMAIN_ID={(domain + 1) % 100} make cell)'
             )
-        scene = mounted_scene(
-            scene_file(given.gripper), given.ur_type, given.mounting, folder
+        scene = setup.write_scene(folder)
+        specs = setup.nodes(
+            scene,
+            {'pick_place': own, 'sim_driver': sim},
+            cockpit={'host': _HOST, 'port': given.port},
+            record=True,
         )
-        specs = _specs(given, scene, {'pick_place': own, 'sim_driver': sim})
         with NodeProcesses(specs, domain, folder) as nodes:
             _prepare(scene, nodes, missing)
             if remark:
@@ -134,32 +122,15 @@ def _run(given: argparse.Namespace) -> None:
             _watch(nodes, folder)
 
 
-def _specs(
-    given: argparse.Namespace, scene: Path, own: Mapping[str, Mapping[str, Any]]
-) -> tuple[NodeSpec, ...]:
-    """Return the nodes of the cell; `own`: further parameters by node."""
-    shared = {'scene_file': str(scene)} if given.mounting != FLOOR else {}
-    return node_list(
-        'sim',
-        CONFIG,
-        ur_type=given.ur_type,
-        mounting=str(given.mounting),
-        gripper=given.gripper,
-        cockpit={'host': _HOST, 'port': given.port},
-        record=True,
-        parameters={name: {**shared, **own.get(name, {})} for name in EXECUTABLES},
-    )
-
-
-def _poses_file(ur_type: str, gripper: str, domain: int, mounting: Mounting = FLOOR) -> Path:
+def _poses_file(setup: CellSetup, domain: int) -> Path:
     """
     Return the file of taught places: one for each type, gripper, mounting and domain.
 
     Poses of one arm or tool mislead another, and two cells may run at the same time.
     """
-    of_type = '' if ur_type == 'ur5' else f'_{ur_type}'
-    of_gripper = '' if gripper == DIGITAL else f'_{gripper}'
-    of_mounting = '' if mounting == FLOOR else f'_{mounting}'.replace(' ', '_')
+    of_type = '' if setup.ur_type == 'ur5' else f'_{setup.ur_type}'
+    of_gripper = '' if setup.gripper == DIGITAL else f'_{setup.gripper}'
+    of_mounting = '' if setup.mounting == FLOOR else f'_{setup.mounting}'.replace(' ', '_')
     of_domain = f'_domain{domain}' if domain else ''
     return poses_file(CONFIG, 'sim', f'{of_type}{of_gripper}{of_mounting}{of_domain}')
 
@@ -173,19 +144,17 @@ def usable_places(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPos
     return left, "start and target were the same place: both are taught anew, as the demo's"
 
 
-def spot_of_cube(
-    T_base_tcp: Array, ur_type: str, gripper: str, stand: Stand = Stand()
-) -> tuple[Spot, str]:
+def spot_of_cube(T_base_tcp: Array, setup: CellSetup) -> tuple[Spot, str]:
     """Return where the cube lies for a taught start, and a remark if that is not at start."""
     T = T_BASE_LINK_BASE @ T_base_tcp
-    spot, height = spot_of(T, stand)
+    spot, height = spot_of(T, setup)
     try:
-        SpotChecker(ur_type, gripper, stand).check_spot('start', spot)
+        SpotChecker(setup).check_spot('start', spot)
     except InvalidInput as error:
-        spot = default_spots(ur_type, stand)[0]
+        spot = default_spots(setup)[0]
         return spot, f"the cube lies at the demo's start, {spot}, not at the taught one: {error}"
-    T_wanted = spot.T_base_link_tcp(load_scene(scene_file(gripper)))
-    above = height - spot_of(T_wanted, stand)[1]
+    T_wanted = spot.T_base_link_tcp(setup.scene)
+    above = height - spot_of(T_wanted, setup)[1]
     tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_wanted[:3, 2]))))
     if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
         return spot, ''

@@ -5,33 +5,31 @@ import argparse
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ur5_pick_place.commands.arguments import add_mounting, add_ur_type
-from ur5_pick_place.config_files import read_yaml, user_path
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
-from ur5_pick_place.demo.configuration import scene_file
-from ur5_pick_place.demo.cycle_layout import Task, layout, read_cycle, task_of, with_wall
+from ur5_pick_place.demo.configuration import CellSetup
+from ur5_pick_place.demo.cycle_layout import Task, layout, read_cycle, task_of, wall_across
 from ur5_pick_place.demo.spots import (
     Displacement,
     Spot,
     SpotChecker,
-    Stand,
     check_apart,
     default_spots,
     spot_of,
-    stand_of,
 )
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.mounting import FLOOR
 from ur5_pick_place.planning.scene.scene_file import scene_from_dict
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
-from ur5_pick_place.sim.layouts import home, mounted
+from ur5_pick_place.sim.layouts import home
 from ur5_pick_place.sim.physics.cell import PART_SIZE
 from ur5_pick_place.task.cycle.file import Cycle
 from ur5_pick_place.task.motions import IK
@@ -43,25 +41,29 @@ _NEEDS = {'start': ('start',), 'target': ('target',), 'seed': _PAIR, 'wall': _PA
 """The places that a cycle must have, by option."""
 _RTF = (0.05, 5.0)
 _WALL = (0.05, 0.6)  # [m]
-TABLE_BELOW = '; the table is then below the arm, where it reaches'
 _SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
 _TURN = 20.0  # [deg]
 
 
 @dataclass(frozen=True)
 class DemoOptions:
+    setup: CellSetup
     methods: tuple[str, ...]  # one run per method
     task: Task
     rtf: float  # simulated seconds per second
     seed: int | None  # seed of the random spots, None for the default spots
     out: Path  # folder for the results
     wall: float  # height of a wall between start and target [m]; 0 = none
-    ur_type: str
-    stand: Stand
-    gripper: str  # one of `GRIPPERS`
     cycle_file: Path
     cycle: Cycle  # read from it
     grid: tuple[int, ...] | None  # cells along x and y, and layers, at target; None = one cell
+
+    @property
+    def boxes(self) -> list[dict[str, Any]]:
+        """What else stands in the cell, as in a scene file."""
+        if not self.wall:
+            return []
+        return [wall_across(self.task.spots['start'], self.task.spots['target'], self.wall)]
 
 
 def read_options(arguments: Sequence[str]) -> DemoOptions:
@@ -76,35 +78,25 @@ def read_options(arguments: Sequence[str]) -> DemoOptions:
     out = user_path(given.out)
     _check_out(out)
     path, cycle = read_cycle(given.cycle, given.gripper)
-    stand = stand_of(given.ur_type, given.mounting)
-    checker = SpotChecker(given.ur_type, given.gripper, stand)
-    spots = _spots(given, cycle, checker, stand)
-    task = task_of(cycle, spots, given.grid, given.displace)
-    _check(task, checker, stand)
-    if given.wall or stand.mounting != FLOOR:
-        _check_home(given, spots, stand)
-    return DemoOptions(
-        (IK, *METHODS) if given.method == _ALL else (given.method,),
-        task,
-        given.rtf,
-        given.seed,
-        out,
-        given.wall,
-        given.ur_type,
-        stand,
-        given.gripper,
-        path,
-        cycle,
-        given.grid,
+    setup = CellSetup.read(given)
+    checker = SpotChecker(setup)
+    task = task_of(cycle, _spots(given, cycle, checker, setup), given.grid, given.displace)
+    _check(task, checker, setup)
+    methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
+    options = DemoOptions(
+        setup, methods, task, given.rtf, given.seed, out, given.wall, path, cycle, given.grid
     )
+    if given.wall or setup.mounting != FLOOR:
+        _check_home(options)
+    return options
 
 
 def _spots(
-    given: argparse.Namespace, cycle: Cycle, checker: SpotChecker, stand: Stand
+    given: argparse.Namespace, cycle: Cycle, checker: SpotChecker, setup: CellSetup
 ) -> dict[str, Spot]:
     """Return where each place of the cycle is taught: laid out, given, or random."""
-    spots = layout(cycle, given.ur_type, stand)
-    own = {n: spot._replace(stand=stand) for n in _PAIR if (spot := getattr(given, n))}
+    spots = layout(cycle, setup)
+    own = {n: spot._replace(setup=setup) for n in _PAIR if (spot := getattr(given, n))}
     for option, names in _NEEDS.items():
         value = getattr(given, option)
         missing = [name for name in names if name not in spots]
@@ -120,7 +112,7 @@ def _spots(
     return spots | own
 
 
-def _check(task: Task, checker: SpotChecker, stand: Stand) -> None:
+def _check(task: Task, checker: SpotChecker, setup: CellSetup) -> None:
     """Raise `InvalidInput` if a cube cannot be carried to where it ends, or two overlap."""
     for pick, release in task.moves:
         checker.check_pair(task.spots[pick], task.spots[release], (pick, release))
@@ -129,26 +121,20 @@ def _check(task: Task, checker: SpotChecker, stand: Stand) -> None:
     check_apart(task.spots)
     picks = {pick: task.spots[pick] for pick, _ in task.moves}
     for number, T in enumerate(task.ends[len(task.moves) :], len(task.moves) + 1):
-        name, (spot, height) = f'end of cube {number}', spot_of(T, stand)
+        name, (spot, height) = f'end of cube {number}', spot_of(T, setup)
         checker.check_spot(name, spot, height - PART_SIZE / 2)
         check_apart({**picks, name: spot})
 
 
-def _check_home(
-    given: argparse.Namespace, spots: Mapping[str, Spot], stand: Stand
-) -> None:
+def _check_home(options: DemoOptions) -> None:
     """Raise `InvalidInput` if the arm cannot wait at home among what stands in the cell."""
     # A slow import, which the usual cell does not need.
     from ur5_pick_place.planning.collision.collision import collision_model
 
-    content = mounted(
-        read_yaml(scene_file(given.gripper), 'scene file'), given.ur_type, stand.mounting
-    )
-    if given.wall:
-        content = with_wall(content, spots['start'], spots['target'], given.wall)
-    scene = replace(scene_from_dict(content), mounting=stand.mounting)
-    q_home = home(stand.mounting)
-    if contact := collision_model(load_model(given.ur_type), scene).check(q_home):
+    setup = options.setup
+    scene = scene_from_dict(setup.scene_content(options.boxes))
+    model = collision_model(setup.model, replace(scene, mounting=setup.mounting))
+    if contact := model.check(home(setup.mounting)):
         raise InvalidInput(
             f'at home {contact}: choose a lower --wall, other spots, or another --mounting'
         )
@@ -168,12 +154,8 @@ def _parser() -> argparse.ArgumentParser:
         default=IK,
         help='how Cartesian paths are followed (default: %(default)s)',
     )
-    add_ur_type(parser)
-    add_mounting(parser, TABLE_BELOW)
-    add_gripper(parser)
+    add_setup(parser)
     _add_spots(parser)
-    add_rtf(parser)
-    add_cycle(parser)
     parser.add_argument(
         '--grid',
         type=_grid,
@@ -187,7 +169,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def add_start_and_target(parser: argparse.ArgumentParser, remark: str = '') -> None:
     """Add the options of the spots where the cube lies and where it goes."""
-    for name, default in zip(_PAIR, default_spots('ur5'), strict=True):
+    for name, default in zip(_PAIR, default_spots(), strict=True):
         text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
         parser.add_argument(
             f'--{name}',
@@ -197,35 +179,29 @@ def add_start_and_target(parser: argparse.ArgumentParser, remark: str = '') -> N
         )
 
 
-def add_rtf(parser: argparse.ArgumentParser) -> None:
-    """Add the option of how fast simulated time passes."""
-    parser.add_argument(
-        '--rtf',
-        type=number_within(*_RTF),
-        default=1.0,
-        help='simulated seconds per wall second (default: 1; reliable up to about 3)',
-    )
-
-
-def add_cycle(parser: argparse.ArgumentParser) -> None:
-    """Add the option that chooses the cycle file."""
-    parser.add_argument(
-        '--cycle',
-        default='',
-        metavar='FILE',
-        help='cycle file, such as cycle_two_boxes.yaml of config/; its places are laid out on the '
-        'table (default: cycle.yaml there)',
-    )
-
-
-def add_gripper(parser: argparse.ArgumentParser) -> None:
-    """Add the option that chooses the kind of gripper."""
+def add_setup(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a simulated cell, its speed and its cycle; see `CellSetup.read`."""
+    add_ur_type(parser)
+    add_mounting(parser, '; the table is then below the arm, where it reaches')
     parser.add_argument(
         '--gripper',
         choices=GRIPPERS,
         default=DIGITAL,
         help='fingers on an output, a suction cup, or fingers behind an action server (default: '
         '%(default)s)',
+    )
+    parser.add_argument(
+        '--rtf',
+        type=number_within(*_RTF),
+        default=1.0,
+        help='simulated seconds per wall second (default: 1; reliable up to about 3)',
+    )
+    parser.add_argument(
+        '--cycle',
+        default='',
+        metavar='FILE',
+        help='cycle file, such as cycle_two_boxes.yaml of config/; its places are laid out on the '
+        'table (default: cycle.yaml there)',
     )
 
 

@@ -14,10 +14,9 @@ from typing import Any
 from ur5_pick_place.config_files import locked
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.spots import default_spots
-from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.report.time_shares import shares_text
-from ur5_pick_place.sim.physics.scene_boxes import load_boxes
+from ur5_pick_place.sim.physics.scene_boxes import SolidBox
 
 LATEST = 'latest'
 RUN_FILE = 'run.mcap'
@@ -52,7 +51,7 @@ def write_events(folder: Path, runs: Sequence[RecordedRun]) -> None:
     (folder / 'events.jsonl').write_text(''.join(lines), encoding='utf-8')
 
 
-def draw_pictures(folder: Path, run: RecordedRun, options: DemoOptions, scene_file: Path) -> None:
+def draw_pictures(folder: Path, run: RecordedRun, options: DemoOptions) -> None:
     """Draw cell, cycle and joints of a run that has samples; without OpenGL the joints alone."""
     # Slow imports, needed only after the time-critical part.
     from ur5_pick_place.demo import pictures
@@ -60,15 +59,14 @@ def draw_pictures(folder: Path, run: RecordedRun, options: DemoOptions, scene_fi
 
     assert run.samples and run.motion
     task = options.task
-    start, target = default_spots(options.ur_type, options.stand)
+    start, target = default_spots(options.setup)
+    boxes = options.setup.scene_content(options.boxes)['boxes']
     film = pictures.Film(
         run.samples,
         (task.start or start).T_base_link_part,
         (task.target or target).T_base_link_part,
-        load_boxes(scene_file),
-        options.ur_type,
-        options.gripper,
-        inverse_transform(options.stand.T_base_link_table),
+        options.setup,
+        [SolidBox.from_dict(box) for box in boxes],
     )
     joints_figure(run.told, run.motion).savefig(folder / 'joints.png', dpi=110)
     if pictures.draw_cell(film, folder / 'cell.png'):

@@ -4,18 +4,18 @@
 import functools
 import itertools
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
+from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.report.samples import Samples
-from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.sim.physics.cell import HAND, CellPose, apply_pose, lay_marks, load_cell
 from ur5_pick_place.sim.physics.engine import mujoco
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
@@ -37,11 +37,13 @@ class Film:
     # (4, 4) start and target pose of the cube, or of the TCP that grips it
     T_start: Array
     T_target: Array
-    boxes: tuple[SolidBox, ...] = ()  # what else stands in the cell
-    ur_type: str = 'ur5'
-    gripper: str = DIGITAL
-    # (4, 4) where the arm is mounted
-    T_world_base_link: Array = field(default_factory=lambda: np.eye(4))
+    setup: CellSetup
+    boxes: Sequence[SolidBox] = ()  # what else stands in the cell
+
+    @property
+    def T_world_base_link(self) -> Array:
+        """Where the arm is mounted, (4, 4)."""
+        return inverse_transform(self.setup.T_base_link_table)
 
     @property
     def times(self) -> Array:
@@ -92,7 +94,8 @@ def draw_cycle(run: Film, path: Path | str) -> bool:
 @contextmanager
 def _camera(run: Film, width: int, height: int, fast: bool = False) -> Iterator['_CellCamera']:
     count, T = run.samples.parts[1].shape[1], run.T_world_base_link
-    model = load_cell(count, run.boxes, run.ur_type, run.gripper, T, is_drawn=True)
+    ur_type, gripper = run.setup.ur_type, run.setup.gripper
+    model = load_cell(count, run.boxes, ur_type, gripper, T, is_drawn=True)
     if fast:
         model.vis.quality.shadowsize = 1024
         model.vis.quality.offsamples = 0

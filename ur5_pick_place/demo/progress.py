@@ -8,8 +8,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ur5_pick_place.demo.spots import Stand
-from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.demo.configuration import CellSetup
+from ur5_pick_place.demo.spots import T_tool_grip
+from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.physics.hand import OPEN_GAP
 from ur5_pick_place.task import events
@@ -27,16 +28,12 @@ class ProgressDisplay:
     """
     Displays the stages of a run.
 
-    `T_tool_tcp` (4, 4). `stream`: on a terminal the line of the current stage is refreshed;
-    otherwise, and on one narrower than the line, each line is written when its stage ends.
-    `stand`: where the table is.
+    `stream`: on a terminal the line of the current stage is refreshed; otherwise, and on one
+    narrower than the line, each line is written when its stage ends.
     """
 
-    def __init__(
-        self, model: Model, T_tool_tcp: Array, stream: TextIO, stand: Stand = Stand()
-    ) -> None:
-        self._stand = stand
-        self._model, self._T_tool_tcp, self._stream = model, T_tool_tcp, stream
+    def __init__(self, setup: CellSetup, stream: TextIO) -> None:
+        self._setup, self._T_tool_grip, self._stream = setup, T_tool_grip(setup.scene), stream
         is_wide = shutil.get_terminal_size().columns > len(_HEADING.splitlines()[-1])
         self._is_live = stream.isatty() and is_wide
         self._stage = self._line = ''
@@ -64,8 +61,8 @@ class ProgressDisplay:
             speed = np.abs(q - self._last[1]).max() / (t - self._last[0])
             self._top_speed = max(self._top_speed, float(speed))
         self._last = t, q
-        point = (forward(self._model, q) @ self._T_tool_tcp)[:3, 3]
-        height = self._stand.mounting.up_base @ point - self._stand.table_height
+        point = (forward(self._setup.model, q) @ self._T_tool_grip)[:3, 3]
+        height = self._setup.mounting.up_base @ point - self._setup.table_height
         gap = OPEN_GAP - fingers.sum()
         self._line = (
             f'{t:8.2f} s  {self._stage:<15}  {self._top_speed:9.2f} rad/s  {height:8.3f} m'

@@ -8,22 +8,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TextIO
 
-import yaml
-
-from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.demo.configuration import CONFIG, Configuration, scene_file
-from ur5_pick_place.demo.cycle_layout import pattern, with_wall
+from ur5_pick_place.demo.configuration import Configuration
+from ur5_pick_place.demo.cycle_layout import pattern
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain
 from ur5_pick_place.demo.progress import ProgressDisplay
-from ur5_pick_place.demo.spots import T_tool_grip
 from ur5_pick_place.errors import Ur5PickPlaceError
-from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.nodes.cell.node_list import EXECUTABLES, NodeSpec, node_list
+from ur5_pick_place.nodes.cell.node_list import NodeSpec
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
-from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.layouts import mounted_scene
 
 if TYPE_CHECKING:
     from rclpy.context import Context
@@ -105,12 +97,8 @@ def record_run(
 
     `stream`: for the progress.
     """
-    scene = scene_of(options)
-    progress = None
-    if stream:
-        progress = ProgressDisplay(
-            load_model(options.ur_type), T_tool_grip(scene), stream, options.stand
-        )
+    scene = options.setup.scene
+    progress = ProgressDisplay(options.setup, stream) if stream else None
     begin = time.monotonic()
     with (
         own_domain() as domain,
@@ -143,30 +131,11 @@ def record_run(
     return messages, {**asked, 'limits': limits}
 
 
-def scene_of(options: DemoOptions) -> Scene:
-    """Return the scene of the cell, without a wall."""
-    return load_scene(scene_file(options.gripper))
-
-
-def scene_path(options: DemoOptions, work: Path) -> Path:
-    """Return the scene file of all nodes; what differs from that of config/ is in `work`."""
-    path = mounted_scene(
-        scene_file(options.gripper), options.ur_type, options.stand.mounting, work
-    )
-    if not options.wall:
-        return path
-    start, target = (options.task.spots[name] for name in ('start', 'target'))
-    content = with_wall(read_yaml(path, 'scene file'), start, target, options.wall)
-    own = work / 'scene.yaml'
-    own.write_text(yaml.safe_dump(content), encoding='utf-8')
-    return own
-
-
 def arm_of(options: DemoOptions) -> dict[str, Any]:
     """Return the facts of the arm from the parameter files of the nodes."""
-    model = load_model(options.ur_type)
+    model, scene = options.setup.model, options.setup.scene
     limits = motion_limits(model, Configuration({}).read(MotionSettings))
-    return arm_facts(model, scene_of(options).tool.T_tool_tcp, limits)
+    return arm_facts(model, scene.tool.T_tool_tcp, limits)
 
 
 def nodes_of_demo(
@@ -174,7 +143,6 @@ def nodes_of_demo(
 ) -> tuple[NodeSpec, ...]:
     """Return the nodes of the cell, with a poses file of their own."""
     task = options.task
-    scene = {'scene_file': str(scene_path(options, work))}
     sim: dict[str, Any] = {'real_time_factor': options.rtf, 'parts': max(1, len(task.ends))}
     if task.moves:  # the feeder brings parts to the last of the places where they lie at first
         sim |= task.spots[task.moves[-1][0]].parameters
@@ -184,15 +152,6 @@ def nodes_of_demo(
         'method': method,
         **pattern(options.grid),
     }
-    of_node = {'sim_driver': sim, 'pick_place': own}
-    return node_list(
-        'sim',
-        CONFIG,
-        ur_type=options.ur_type,
-        mounting=str(options.stand.mounting),
-        gripper=options.gripper,
-        parameters={
-            name: {**scene, **of_node.get(name, {}), **changes.get(name, {})}
-            for name in EXECUTABLES
-        },
-    )
+    usual = {'sim_driver': sim, 'pick_place': own}
+    parameters = {n: {**usual.get(n, {}), **changes.get(n, {})} for n in {**usual, **changes}}
+    return options.setup.nodes(options.setup.write_scene(work, options.boxes), parameters)

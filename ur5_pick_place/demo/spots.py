@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.demo.configuration import Configuration, scene_file
+from ur5_pick_place.demo.configuration import CellSetup, Configuration
 from ur5_pick_place.errors import InvalidInput, fixed
-from ur5_pick_place.kinematics import explain, inverse, load_model
-from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics import explain, inverse
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     Array,
@@ -20,24 +19,10 @@ from ur5_pick_place.kinematics.transforms import (
     tool_down,
 )
 from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.sim.grippers import DIGITAL
-from ur5_pick_place.sim.layouts import LAYOUTS, table_height
+from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.sim.physics.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
 
 _DRAWS = 1000
-
-
-class Stand(NamedTuple):
-    """Where the table is: how the arm is mounted, and the table's height over its base [m]."""
-
-    mounting: Mounting = FLOOR
-    table_height: float = 0.0
-
-    @property
-    def T_base_link_table(self) -> Array:
-        """Pose of the level frame on the table's top below or above the base, (4, 4)."""
-        return self.mounting.T_base_link_level(self.table_height)
 
 
 class Spot(NamedTuple):
@@ -47,7 +32,7 @@ class Spot(NamedTuple):
     x: float
     y: float
     yaw: float  # rotation about z [rad]
-    stand: Stand = Stand()
+    setup: CellSetup = CellSetup()
 
     def __str__(self) -> str:
         yaw = fixed(math.degrees(self.yaw), 0)
@@ -61,13 +46,13 @@ class Spot(NamedTuple):
     @property
     def T_base_link_part(self) -> Array:
         """Pose of the cube's centre in `base_link`, shape (4, 4)."""
-        return self.stand.T_base_link_table @ upright(self.x, self.y, PART_SIZE / 2, self.yaw)
+        return self.setup.T_base_link_table @ upright(self.x, self.y, PART_SIZE / 2, self.yaw)
 
     @property
     def T_base_link_grip(self) -> Array:
         """Pose of fingers that grip the cube in `base_link`: its centre, z down, (4, 4)."""
         T_table_grip = tool_down(self.x, self.y, PART_SIZE / 2, self.yaw)
-        return self.stand.T_base_link_table @ T_table_grip
+        return self.setup.T_base_link_table @ T_table_grip
 
     def T_base_link_tcp(self, scene: Scene) -> Array:
         """
@@ -83,7 +68,7 @@ class Spot(NamedTuple):
             self.x + displacement.dx,
             self.y + displacement.dy,
             self.yaw + displacement.dyaw,
-            self.stand,
+            self.setup,
         )
 
 
@@ -95,25 +80,20 @@ class Displacement(NamedTuple):
     dyaw: float
 
 
-def stand_of(ur_type: str, mounting: Mounting) -> Stand:
-    """Return where the demo's table is for a robot type that is mounted so."""
-    return Stand(mounting, table_height(ur_type, mounting))
+def default_spots(setup: CellSetup = CellSetup()) -> tuple[Spot, Spot]:
+    """Return start and target of the demo."""
+    layout = LAYOUTS[setup.ur_type]
+    return Spot(*layout.start, setup), Spot(*layout.target, setup)
 
 
-def default_spots(ur_type: str, stand: Stand = Stand()) -> tuple[Spot, Spot]:
-    """Return start and target of the demo for a robot type."""
-    layout = LAYOUTS[ur_type]
-    return Spot(*layout.start, stand), Spot(*layout.target, stand)
-
-
-def spot_of(T_base_link_part: Array, stand: Stand = Stand()) -> tuple[Spot, float]:
+def spot_of(T_base_link_part: Array, setup: CellSetup = CellSetup()) -> tuple[Spot, float]:
     """
     Return the spot above or below which something lies, and its height over the table [m].
 
     `T_base_link_part`: its pose (4, 4) in `base_link`.
     """
-    T = inverse_transform(stand.T_base_link_table) @ T_base_link_part
-    spot = Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]), stand)
+    T = inverse_transform(setup.T_base_link_table) @ T_base_link_part
+    spot = Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]), setup)
     return spot, float(T[2, 3])
 
 
@@ -137,13 +117,11 @@ def T_tool_grip(scene: Scene) -> Array:
 class SpotChecker:
     """Checks by kinematics alone whether the simulated arm can carry a cube from spot to spot."""
 
-    def __init__(
-        self, ur_type: str = 'ur5', gripper: str = DIGITAL, stand: Stand = Stand()
-    ) -> None:
-        self._stand = stand
+    def __init__(self, setup: CellSetup = CellSetup()) -> None:
+        self._setup, self._model = setup, setup.model
         self._height = float(Configuration({})['approach_height'])
-        self._model, self._radius = load_model(ur_type), LAYOUTS[ur_type].radius
-        self._T_grip_tool = inverse_transform(T_tool_grip(load_scene(scene_file(gripper))))
+        self._radius = LAYOUTS[setup.ur_type].radius
+        self._T_grip_tool = inverse_transform(T_tool_grip(setup.scene))
 
     def check_pair(
         self, start: Spot, target: Spot, names: tuple[str, str] = ('start', 'target')
@@ -180,7 +158,7 @@ class SpotChecker:
         reached = np.ones(8, dtype=bool)
         for height in (z, z + self._height):
             T = T_base_grip @ self._T_grip_tool
-            T[:3, 3] += height * self._stand.mounting.up_base
+            T[:3, 3] += height * self._setup.mounting.up_base
             reached &= inverse(self._model, T)[1]
             if not reached.any():
                 nearest = min(explain(self._model, T), key=lambda missing: missing.amount)
@@ -213,4 +191,4 @@ class SpotChecker:
     def _draw(self, rng: np.random.Generator) -> Spot:
         radius, bearing = rng.uniform(*self._radius), rng.uniform(-math.pi, math.pi)
         x, y = radius * math.cos(bearing), radius * math.sin(bearing)
-        return Spot(x, y, math.radians(rng.uniform(-180.0, 180.0)), self._stand)
+        return Spot(x, y, math.radians(rng.uniform(-180.0, 180.0)), self._setup)

@@ -51,7 +51,7 @@ class Cell(SimulatedCell):
 
 
 def failure_of(cell):
-    return cell.run_task(transfer(*default_spots('ur5')))['failure']
+    return cell.run_task(transfer(*default_spots()))['failure']
 
 
 def test_a_run_that_goes_on_is_waited_for_however_long_it_takes():

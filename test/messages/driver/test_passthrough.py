@@ -31,7 +31,7 @@ SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 def swinging_cell(controller: str) -> tuple[InProcessCell, list[str]]:
     """Return a cell in the middle of a swing, and what becomes of the motion."""
     cell, ends = InProcessCell({'controller': controller}), list[Outcome]()
-    cell.teach(*default_spots('ur5'))
+    cell.teach(*default_spots())
     motion = cell.station.planner.ptp(HOME, SWING).trajectory
     cell.manager.start(motion, ends.append)
     cell.wait(0.4)
@@ -153,7 +153,7 @@ def test_a_path_far_from_the_arm_aborts_no_goal():
 
 def test_a_closed_loop_is_refused_by_name():
     cell = InProcessCell({'controller': PASSTHROUGH})
-    cell.teach(*default_spots('ur5'))
+    cell.teach(*default_spots())
     planner, T_goal = cell.station.planner, forward(cell.model, HOME)
     T_goal[2, 3] += 0.03
     plan = plan_roll_out(planner, 'resolved_rate', HOME, T_goal, Scaling(), LoopSettings())

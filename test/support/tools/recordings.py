@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.pictures import Film
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.report import command as report
@@ -42,7 +43,8 @@ def lifting_recording(duration: float = 4.0) -> Film:
     q = HOME + np.outer(x, [0.8, 0, 0, 0, 0, 0])
     joints = RecordedJoints(t, q, np.gradient(q, t, axis=0), q)
     fingers = t, np.zeros((t.size, 2))
-    return Film(Samples(joints, (t, T_base_link_part[:, None]), fingers, ()), T_start, T_target)
+    samples = Samples(joints, (t, T_base_link_part[:, None]), fingers, ())
+    return Film(samples, T_start, T_target, CellSetup())
 
 
 def nodding(n: int = 200) -> RecordedJoints:

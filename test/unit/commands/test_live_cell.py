@@ -13,6 +13,7 @@ import pytest
 pytest.importorskip('mujoco')
 
 from ur5_pick_place.demo import live_cell
+from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.processes import own_domain
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput
@@ -130,7 +131,7 @@ def test_start_and_target_that_are_one_place_are_taught_anew():
     ],
 )
 def test_a_cube_that_does_not_lie_at_start_is_told(T, lies, remark):
-    spot, told = live_cell.spot_of_cube(T_BASE_BASE_LINK @ T, 'ur5', 'digital')
+    spot, told = live_cell.spot_of_cube(T_BASE_BASE_LINK @ T, CellSetup())
     assert (spot.x, spot.y) == pytest.approx(lies)
     assert re.search(remark, told) if remark else not told
 
@@ -166,5 +167,5 @@ def test_the_task_gets_the_cycle_file_and_its_places_are_taught(
     assert Path(found['pick_place']['cycle_file']).name == (file or 'cycle.yaml')
     assert found['taught'] == places
     sim = found['sim_driver']
-    assert (sim['part_x'], sim['part_y']) == default_spots(ur_type)[0][:2]
+    assert (sim['part_x'], sim['part_y']) == default_spots(CellSetup(ur_type))[0][:2]
     assert sim['gripper'] == found['pick_place']['gripper'] == gripper

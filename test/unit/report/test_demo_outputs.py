@@ -9,14 +9,11 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.demo import outputs as demo_report
+from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.progress import ProgressDisplay
-from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.report.evaluation import FIGURES
 from ur5_pick_place.report.runs import RecordedRun
-
-MODEL = load_model('ur5')
-T_TOOL_TCP = np.eye(4)
-T_TOOL_TCP[2, 3] = 0.145
 
 # -- what is kept --------------------------------------------------------------------------------
 
@@ -94,7 +91,7 @@ class Arm:
 
 def test_progress_has_a_line_for_every_stage_and_ends_with_the_run():
     stream, arm = io.StringIO(), Arm()
-    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
+    progress = ProgressDisplay(CellSetup(), stream)
     progress.on_event({'event': 'started', 'job': 'run'}, arm)
     progress.refresh(arm)
     for name in ('grip', 'verify', 'lift'):
@@ -117,7 +114,7 @@ def test_a_line_that_does_not_fit_the_terminal_is_not_refreshed(monkeypatch, col
     monkeypatch.setenv('COLUMNS', columns)
     stream, arm = io.StringIO(), Arm()
     monkeypatch.setattr(stream, 'isatty', lambda: True, raising=False)
-    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
+    progress = ProgressDisplay(CellSetup(), stream)
     progress.on_event({'event': 'stage', 'stage': 'grip'}, arm)
     progress.refresh(arm)
     assert ('\r' in stream.getvalue()) == refreshed
