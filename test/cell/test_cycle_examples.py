@@ -8,12 +8,7 @@ import pytest
 from lab.in_process import InProcessCell
 
 from ur5_pick_place.demo import recorded_run
-from ur5_pick_place.demo.cycle_layout import (
-    Attendant,
-    layout,
-    pattern,
-    task_of,
-)
+from ur5_pick_place.demo.cycle_layout import Attendant, layout, pattern, task_of
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.errors import InvalidInput

@@ -11,14 +11,7 @@ import logging
 import numpy as np
 import pytest
 from lab import faults, soak
-from lab.fault_matrix import (
-    EXPECTED,
-    MUST_STOP,
-    STAGES,
-    START,
-    TARGET,
-    run_matrix,
-)
+from lab.fault_matrix import EXPECTED, MUST_STOP, STAGES, START, TARGET, run_matrix
 from lab.in_process import InProcessCell
 
 from ur5_pick_place.errors import ExecutionError

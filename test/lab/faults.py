@@ -8,12 +8,7 @@ from typing import Any
 
 from lab.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
 from lab.in_process import driver_silent
-from lab.options import (
-    add_jobs,
-    add_nodes,
-    cell_opener,
-    chosen_workers,
-)
+from lab.options import add_jobs, add_nodes, cell_opener, chosen_workers
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS

@@ -32,11 +32,7 @@ from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.kinematics.mounting import Mounting
-from ur5_pick_place.kinematics.transforms import (
-    T_BASE_BASE_LINK,
-    Array,
-    inverse_transform,
-)
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, inverse_transform
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import MotionSettings

@@ -19,12 +19,7 @@ import numpy as np
 from lab.cell import OpenCell, ReusableCell
 from lab.fault_matrix import EXPECTED, Case, CaseResult
 from lab.in_process import driver_silent, open_in_process
-from lab.options import (
-    add_jobs,
-    add_nodes,
-    cell_opener,
-    chosen_workers,
-)
+from lab.options import add_jobs, add_nodes, cell_opener, chosen_workers
 from lab.workers import Workers, run_cases
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import user_path

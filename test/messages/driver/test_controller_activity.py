@@ -12,10 +12,7 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur5_pick_place.control.robot_status import RobotStatus, mode_fault
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.driver import driver_link
-from ur5_pick_place.nodes.driver.controller_manager import (
-    ControllerActivity,
-    ControllerManager,
-)
+from ur5_pick_place.nodes.driver.controller_manager import ControllerActivity, ControllerManager
 from ur5_pick_place.nodes.driver.driver_link import DriverLink
 from ur5_pick_place.nodes.ros.qos import LATCHED
 

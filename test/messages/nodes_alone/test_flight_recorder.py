@@ -24,10 +24,7 @@ from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.recorder import node as recorder
 from ur5_pick_place.nodes.recorder import record_folder
 from ur5_pick_place.nodes.recorder.flight_memory import TopicMemory
-from ur5_pick_place.nodes.recorder.node import (
-    FlightRecorder,
-    RecorderSettings,
-)
+from ur5_pick_place.nodes.recorder.node import FlightRecorder, RecorderSettings
 from ur5_pick_place.nodes.recorder.record_folder import RecordFolder
 from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
 from ur5_pick_place.nodes.ros.distro import TakenMessage

@@ -21,24 +21,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from motion_planners import PICK, tool_down
 from motion_planners import planner as planner
-from moveit_msgs.msg import (
-    CollisionObject,
-    MoveItErrorCodes,
-    RobotTrajectory,
-)
-from moveit_msgs.srv import (
-    GetCartesianPath,
-    GetMotionPlan,
-    GetPositionFK,
-    GetPositionIK,
-)
-from moveit_requests import (
-    UR5,
-    ik_request,
-    joint_goal,
-    line_request,
-    motion_request,
-)
+from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, RobotTrajectory
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan, GetPositionFK, GetPositionIK
+from moveit_requests import UR5, ik_request, joint_goal, line_request, motion_request
 from rosidl_parser.definition import AbstractString, NamespacedType
 
 from ur5_pick_place.errors import Ur5PickPlaceError

@@ -13,35 +13,14 @@ import numpy as np
 import pytest
 from callbacks import Services, callbacks_of, check_refused, nodes_alone
 from geometry_msgs.msg import PoseStamped, Quaternion
-from moveit_msgs.msg import (
-    JointConstraint,
-    MoveItErrorCodes,
-    OrientationConstraint,
-    RobotState,
-)
+from moveit_msgs.msg import JointConstraint, MoveItErrorCodes, OrientationConstraint, RobotState
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from moveit_requests import (
-    FOO,
-    NONE,
-    UR5,
-    WORDS,
-    Codes,
-    Rng,
-    ik_request,
-    put,
-)
+from moveit_requests import FOO, NONE, UR5, WORDS, Codes, Rng, ik_request, put
 from rclpy.serialization import serialize_message
 from twists import exp_se3
 
 from ur5_pick_place.errors import CollisionCheckUnavailable, InCollision
-from ur5_pick_place.kinematics import (
-    BRANCHES,
-    HOME,
-    JOINT_NAMES,
-    Solution,
-    forward,
-    inverse,
-)
+from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, Solution, forward, inverse
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
 from ur5_pick_place.nodes.ik_service.requests import IkRequests
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix

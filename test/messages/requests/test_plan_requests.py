@@ -16,14 +16,7 @@ from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import PlanningScene, RobotState, RobotTrajectory
 from moveit_msgs.srv import ApplyPlanningScene, GetCartesianPath, GetPlanningScene
-from moveit_requests import (
-    GOAL,
-    UR5,
-    Codes,
-    joint_goal,
-    line_request,
-    motion_request,
-)
+from moveit_requests import GOAL, UR5, Codes, joint_goal, line_request, motion_request
 from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectoryPoint
 
 from ur5_pick_place.errors import InvalidInput

@@ -9,16 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from callbacks import (
-    PRESENT,
-    Services,
-    check_refused,
-    end_of,
-    joints,
-    line,
-    plan,
-    pose_in_base,
-)
+from callbacks import PRESENT, Services, check_refused, end_of, joints, line, plan, pose_in_base
 from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import Constraints
@@ -27,13 +18,7 @@ from moveit_requests import BEYOND, UR5, Codes, joint_goal, line_request, motion
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import (
-    JOINT_NAMES,
-    LINK_NAMES,
-    classify,
-    forward,
-    inverse,
-)
+from ur5_pick_place.kinematics import JOINT_NAMES, LINK_NAMES, classify, forward, inverse
 from ur5_pick_place.nodes.messages.conversions import (
     joint_state_msg,
     matrix_to_pose,

@@ -22,15 +22,7 @@ from moveit_msgs.msg import (
     VisibilityConstraint,
 )
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK, GetPositionIK
-from moveit_requests import (
-    GOAL,
-    Codes,
-    box_message,
-    joint_goal,
-    line_request,
-    motion_request,
-    put,
-)
+from moveit_requests import GOAL, Codes, box_message, joint_goal, line_request, motion_request, put
 from shape_msgs.msg import Mesh, SolidPrimitive
 
 from ur5_pick_place.kinematics import BRANCHES

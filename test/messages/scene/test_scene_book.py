@@ -6,10 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from geometry_msgs.msg import Point, Pose
-from moveit_msgs.msg import (
-    CollisionObject,
-    PlanningScene,
-)
+from moveit_msgs.msg import CollisionObject, PlanningScene
 from rclpy.serialization import serialize_message
 from scene_clients import ADD, APPEND, MOVE, REMOVE, SPOILT, Arm, Book, spoilt, thing, whole
 from scenes import scene

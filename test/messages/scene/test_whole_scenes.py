@@ -6,11 +6,7 @@ from array import array
 import numpy as np
 import pytest
 from geometry_msgs.msg import TransformStamped
-from moveit_msgs.msg import (
-    AllowedCollisionEntry,
-    LinkPadding,
-    PlanningScene,
-)
+from moveit_msgs.msg import AllowedCollisionEntry, LinkPadding, PlanningScene
 from rclpy.serialization import serialize_message
 from scene_clients import ADD, REMOVE, spoilt, thing, whole
 

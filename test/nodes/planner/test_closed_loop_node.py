@@ -9,14 +9,7 @@ fault is in `test/unit/control`.
 
 import numpy as np
 import pytest
-from planner_client import (
-    CODE,
-    MODEL,
-    T_BASE_LINK_BASE,
-    joints,
-    moved_by,
-    pose_goal,
-)
+from planner_client import CODE, MODEL, T_BASE_LINK_BASE, joints, moved_by, pose_goal
 
 from ur5_pick_place.kinematics import HOME, forward
 

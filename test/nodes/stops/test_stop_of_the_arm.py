@@ -14,12 +14,7 @@ import pytest
 from cells import TURNED, execute, killable_cell
 from driver_client import SCALED, goal, rest
 from geometry_msgs.msg import Point, Pose
-from moveit_msgs.msg import (
-    CollisionObject,
-    Constraints,
-    JointConstraint,
-    MoveItErrorCodes,
-)
+from moveit_msgs.msg import CollisionObject, Constraints, JointConstraint, MoveItErrorCodes
 from moveit_msgs.srv import GetMotionPlan
 from shape_msgs.msg import SolidPrimitive
 from std_msgs.msg import Bool, Float64MultiArray

@@ -5,17 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from closed_loop_cell import (
-    LIFT,
-    METHODS,
-    MODEL,
-    PLANNER,
-    START,
-    goal_of,
-    loop_on,
-    miss,
-    plan,
-)
+from closed_loop_cell import LIFT, METHODS, MODEL, PLANNER, START, goal_of, loop_on, miss, plan
 from scipy.interpolate import CubicHermiteSpline
 from twists import exp_se3
 

@@ -6,11 +6,7 @@ import pytest
 from motion_planners import planner as planner
 from motion_planners import ptp_to_pose, tool_down
 
-from ur5_pick_place.control.motion_monitor import (
-    MotionMonitor,
-    StallDetector,
-    TrackingSettings,
-)
+from ur5_pick_place.control.motion_monitor import MotionMonitor, StallDetector, TrackingSettings
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.model import CYCLE

@@ -9,19 +9,8 @@ from closeness import assert_transforms_close
 
 from ur5_pick_place import kinematics
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import (
-    BRANCHES,
-    JOINT_NAMES,
-    classify,
-    forward,
-    inverse,
-    load_model,
-)
-from ur5_pick_place.kinematics.transforms import (
-    inverse_transform,
-    make_transform,
-    matrix_from_rpy,
-)
+from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, classify, forward, inverse, load_model
+from ur5_pick_place.kinematics.transforms import inverse_transform, make_transform, matrix_from_rpy
 
 UR5_TABLE = {
     'a': [0, -0.425, -0.39225, 0, 0, 0],

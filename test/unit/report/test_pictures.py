@@ -16,11 +16,7 @@ import pytest
 from PIL import Image
 from recordings import lifting_recording
 
-from ur5_pick_place.demo.pictures import (
-    Film,
-    draw_cell,
-    draw_cycle,
-)
+from ur5_pick_place.demo.pictures import Film, draw_cell, draw_cycle
 from ur5_pick_place.report.motion import RecordedJoints, motion_of
 from ur5_pick_place.report.plots import joints_figure
 

@@ -17,14 +17,7 @@ from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import (
-    Compute,
-    Job,
-    Observation,
-    RunMotion,
-    SetPayload,
-    perform,
-)
+from ur5_pick_place.task.job import Compute, Job, Observation, RunMotion, SetPayload, perform
 
 
 @pytest.fixture
