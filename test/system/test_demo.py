@@ -17,7 +17,7 @@ from PIL import Image
 from recordings import ARM, EVENTS, demo_facts, nodding, write_recording
 
 from ur5_pick_place.report import command as report
-from ur5_pick_place.report.time_shares import SHARES, shares_text
+from ur5_pick_place.report.time_shares import SHARES, shares_lines
 from ur5_pick_place.sim.physics.cell import PART_SIZE
 from ur5_pick_place.terminal import Ended, signals_raised
 
@@ -108,7 +108,7 @@ def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
     assert run['placement_error_rad'] < np.radians(1.0)
     assert 4.0 < run['cycle_time_s'] < 60.0
     assert sum(run[name] for name in SHARES) == pytest.approx(run['cycle_time_s'], abs=5e-3)
-    assert f'ik: {shares_text(run)}' in demo.said
+    assert '\n'.join(shares_lines(run)) in demo.said
     assert 0.2 < run['max_tcp_speed_m_s'] <= 1.001  # max_speed of the simulated cell
     events = [json.loads(line) for line in (latest / 'events.jsonl').read_text().splitlines()]
     stages = [event['stage'] for event in events if event['event'] == 'stage']

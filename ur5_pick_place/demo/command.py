@@ -20,7 +20,6 @@ from ur5_pick_place.demo.outputs import (
     RUN_FILE,
     draw_pictures,
     publish,
-    table,
     write_events,
     write_result,
 )
@@ -78,7 +77,7 @@ def run(arguments: Sequence[str]) -> int:
 def _keep(work: Path, options: DemoOptions, runs: list[RecordedMessages]) -> int:
     """Write and evaluate the recording, publish and print the results; return the exit code."""
     # A slow import, needed only after the time-critical part.
-    from ur5_pick_place.report.command import read_report
+    from ur5_pick_place.report.command import read_report, run_text
 
     arm = arm_of(options)
     facts = {
@@ -105,11 +104,10 @@ def _keep(work: Path, options: DemoOptions, runs: list[RecordedMessages]) -> int
     except (Ur5PickPlaceError, OSError) as error:
         print(f'demo: {_reason(error, work)}', file=sys.stderr)
         return 1
-    results = [run.result for run in report.runs]
-    print(f'\n{table(results)}\n')
+    print('', *(run_text(run, with_stages=False) for run in report.runs), sep='\n', end='\n\n')
     files = ', '.join(name for name in FILES if (made / name).exists())
     print(f'{options.out / LATEST} -> {made.name}: {files}')
-    failed = [result for result in results if not result['success']]
+    failed = [run.result for run in report.runs if not run.result['success']]
     for result in failed:
         print(f'demo: {result["method"]} failed: {result["reason"]}', file=sys.stderr)
     return int(bool(failed))

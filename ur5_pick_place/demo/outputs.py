@@ -2,7 +2,6 @@
 """The result files of a demo: result, recording, events, pictures and log, all at once."""
 
 import json
-import math
 import os
 import re
 import shutil
@@ -15,15 +14,10 @@ from ur5_pick_place.config_files import locked
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.report.runs import RecordedRun
-from ur5_pick_place.report.time_shares import shares_text
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
 
 LATEST = 'latest'
 RUN_FILE = 'run.mcap'
-_WITHOUT_GRIP = (
-    'without grip offset: the error that the arm causes, not the position of the part in the '
-    'gripper'
-)
 FILES = (
     'result.json',
     'report.html',
@@ -111,43 +105,3 @@ def _unused(out: Path, stamp: str) -> Path:
         n += 1
         folder = out / f'{stamp}-{n}'
     return folder
-
-
-def table(results: Sequence[Mapping[str, Any]]) -> str:
-    """Return the results as a text table, and below it where the time of each went."""
-    rows = [(
-            'method',
-            'result',
-            'placement error',
-            'without grip offset',
-            'cycle',
-            'planning',
-            'max TCP speed',
-        )]
-    rows += [
-        (
-            r['method'],
-            'placed' if r['success'] else 'FAILED',
-            _apart(r, 'placement'),
-            _apart(r, 'in_hand'),
-            _number(r['cycle_time_s'], '.2f', 's'),
-            _number(r['planning_time_s'], '.2f', 's'),
-            _number(r['max_tcp_speed_m_s'], '.2f', 'm/s'),
-        )
-        for r in results
-    ]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    lines = ('  '.join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
-    shares = (f'{r["method"]}: {shares_text(r)}' for r in results)
-    return '\n'.join([*(line.rstrip() for line in lines), _WITHOUT_GRIP, '', *shares])
-
-
-def _apart(result: Mapping[str, Any], what: str) -> str:
-    miss, turn = result[f'{what}_error_m'], result[f'{what}_error_rad']
-    if miss is None or turn is None:
-        return '-'
-    return f'{1e3 * miss:.2f} mm {math.degrees(turn):.2f} deg'
-
-
-def _number(value: float | None, form: str, unit: str) -> str:
-    return '-' if value is None else f'{value:{form}} {unit}'

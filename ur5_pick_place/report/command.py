@@ -18,10 +18,10 @@ from typing import Any
 from ur5_pick_place.config_files import user_path, write_atomically
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
 from ur5_pick_place.report.history import FOLDER, history_json, history_table, read_history
-from ur5_pick_place.report.page import error_text, number, page, remark_text
+from ur5_pick_place.report.page import facts, page, remark_text
 from ur5_pick_place.report.recording import newest_recording, read_recording
 from ur5_pick_place.report.runs import RecordedRun, recorded_runs
-from ur5_pick_place.report.time_shares import shares_text
+from ur5_pick_place.report.time_shares import shares_lines
 from ur5_pick_place.report.topics import is_wanted
 from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
 
@@ -68,7 +68,7 @@ def main(argv: list[str] | None = None) -> int:
         print(json.dumps([run.told for run in found.runs], indent=2))
         return 0
     print(f'{one_line(found.contents)}\n')
-    print('\n\n'.join(run_text(run.told) for run in found.runs))
+    print('\n\n'.join(map(run_text, found.runs)))
     html = path / PAGE if path.is_dir() else path.with_suffix('.html')
     try:
         write_page(html, path.resolve().name, found)
@@ -175,27 +175,19 @@ def _check_exists(path: Path) -> None:
         )
 
 
-def run_text(run: Mapping[str, Any]) -> str:
-    """Return a run, as `RecordedRun.told`, as text."""
-    lines = [_heading(run)]
-    if 'placement_error_m' in run:
-        lines.append(
-            f'  placement error {error_text(run, "placement")}, '
-            f'without grip offset {error_text(run, "in_hand")}'
-        )
-    figures = [('cycle', 'cycle_time_s', 's'), ('planning', 'planning_time_s', 's')]
-    figures.append(('max TCP speed', 'max_tcp_speed_m_s', 'm/s'))
-    texts = [f'{title} {number(run[key], unit)}' for title, key, unit in figures if key in run]
-    lines.append(f'  {", ".join(texts)}')
-    if 'outcome' not in run:
-        lines += f'  {shares_text(run)}'.splitlines()
-    if run['stages'] or 'outcome' not in run:
-        lines.append(f'  {"stage":20}{"start [s]":>12}{"duration [s]":>14}')
-    lines += [
-        f'  {s["stage"]:20}{s["begin_s"]:12.2f}{s["duration_s"]:14.2f}  {s["remark"]}'.rstrip()
-        for s in run['stages']
-    ]
-    lines += [f'  {r["time_s"]:.2f} s: {remark_text(r)}' for r in run['remarks']]
+def run_text(run: RecordedRun, with_stages: bool = True) -> str:
+    """Return a run as text, its figures alone or with stages and remarks too."""
+    told = run.told
+    lines = [_heading(told), *(f'  {name}: {value}' for name, value in facts(told, run.motion))]
+    lines += shares_lines(told)
+    if with_stages:
+        if told['stages'] or 'outcome' not in told:
+            lines.append(f'  {"stage":20}{"start [s]":>12}{"duration [s]":>14}')
+        lines += [
+            f'  {s["stage"]:20}{s["begin_s"]:12.2f}{s["duration_s"]:14.2f}  {s["remark"]}'.rstrip()
+            for s in told['stages']
+        ]
+        lines += [f'  {r["time_s"]:.2f} s: {remark_text(r)}' for r in told['remarks']]
     return '\n'.join(map(one_line, lines))
 
 

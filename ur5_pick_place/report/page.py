@@ -82,7 +82,7 @@ def _section(run: Run, motion: Motion | None) -> dict[str, Any]:
     return {
         **run,
         'outcome': run.get('outcome') or ('placed' if run['success'] else 'failed'),
-        'facts': list(_facts(run, motion)),
+        'facts': list(facts(run, motion)),
         'is_demo': 'outcome' not in run,
         'has_shares': bool(run['cycle_time_s']) and run.get(FLOOR) is not None,
         'timeline': sorted([*stages, *run['remarks']], key=_time),
@@ -99,15 +99,16 @@ def _section(run: Run, motion: Motion | None) -> dict[str, Any]:
 # -- key values --------------------------------------------------------------------------------
 
 
-def _facts(run: Run, motion: Motion | None) -> Iterator[tuple[str, str]]:
+def facts(run: Run, motion: Motion | None) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the figures of a run, as of `RecordedRun`."""
     if 'placement_error_m' in run:
-        yield 'placement error', error_text(run, 'placement')
-        yield 'placement error without grip offset (caused by the arm)', error_text(run, 'in_hand')
-    yield 'cycle time', number(run['cycle_time_s'], 's')
+        yield 'placement error', _error(run, 'placement')
+        yield 'placement error without grip offset (caused by the arm)', _error(run, 'in_hand')
+    yield 'cycle time', _number(run['cycle_time_s'], 's')
     if 'planning_time_s' in run:
-        yield 'lower bound of the cycle time', number(run.get(FLOOR), 's')
-        yield 'planning time (wall)', number(run['planning_time_s'], 's')
-    speed = number(run['max_tcp_speed_m_s'], 'm/s')
+        yield 'lower bound of the cycle time', _number(run.get(FLOOR), 's')
+        yield 'planning time (wall)', _number(run['planning_time_s'], 's')
+    speed = _number(run['max_tcp_speed_m_s'], 'm/s')
     if motion is None or not motion.has_tcp:
         yield 'max TCP speed', speed
         return
@@ -127,16 +128,14 @@ def _farthest(motion: Motion) -> str:
     return f'{1e3 * known.max():.2f} mm' if known.size else 'unknown'
 
 
-def error_text(run: Run, what: str) -> str:
-    """Return the `placement` or `in_hand` error as text."""
+def _error(run: Run, what: str) -> str:
     miss, turn = run[f'{what}_error_m'], run[f'{what}_error_rad']
     if miss is None or turn is None:
         return 'unknown'
     return f'{1e3 * miss:.2f} mm and {math.degrees(turn):.2f} deg'
 
 
-def number(value: float | None, unit: str) -> str:
-    """Return a quantity as text; None is unknown."""
+def _number(value: float | None, unit: str) -> str:
     return 'unknown' if value is None else f'{value:.2f} {unit}'
 
 

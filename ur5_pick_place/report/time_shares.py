@@ -79,16 +79,13 @@ def time_shares(
     return {FLOOR: round(float(free + parts[1]), _DIGITS), **shares}
 
 
-def shares_text(run: Mapping[str, Any]) -> str:
-    """Return a result's cycle time, as a sum with one share per line if they are known."""
-    if run.get('cycle_time_s') is None:
-        return 'cycle -'
+def shares_lines(run: Mapping[str, Any]) -> list[str]:
+    """Return the cycle time of a result as a sum, one share a line; none where it is unknown."""
     if run.get(FLOOR) is None:
-        return f'cycle {run["cycle_time_s"]:.2f} s'
-    bound = f'lower bound {run[FLOOR]:.2f} s: first two lines below'
-    total = f'cycle {run["cycle_time_s"]:.2f} s ({bound})'
-    parts = (f'{run[name]:.2f} s  {meaning}' for name, meaning in SHARES.items())
-    return f'{total}\n    = ' + '\n    + '.join(parts)
+        return []
+    parts = [f'{run[name]:.2f} s  {meaning}' for name, meaning in SHARES.items()]
+    heading = '  where the time goes; the first two are the lower bound:'
+    return [heading, *(f'    {sign} {part}' for sign, part in zip('=++++', parts, strict=True))]
 
 
 def _times(samples: Samples) -> list[float] | None:

@@ -68,16 +68,6 @@ def test_a_demo_leaves_alone_what_another_command_has_not_finished(tmp_path):
     assert half.exists() and not dead.exists()
 
 
-def test_table_speaks_in_millimetres_and_degrees():
-    failed = result(success=False)
-    lines = demo_report.table(
-        [result(placement_error_m=0.00044, placement_error_rad=0.01), failed]
-    ).splitlines()
-    assert '0.44 mm 0.57 deg' in lines[1]
-    assert 'placed' in lines[1]
-    assert 'FAILED' in lines[2]
-
-
 class Arm:
     """Stands at home, and moves one joint at 1 rad/s from then on."""
 

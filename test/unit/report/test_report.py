@@ -94,11 +94,13 @@ def test_stages_have_the_time_until_the_next_one_or_the_end():
 
 
 def test_the_text_tells_retries_pauses_waits_placement_and_speed():
-    said = report.run_text(run_of(RESULT, EVENTS + DONE).told)
+    said = report.run_text(run_of(RESULT, EVENTS + DONE))
     assert said.startswith('ik: placed\n')
     for words in (
-        'placement error 1.23 mm and 0.00 deg, without grip offset 0.10 mm and 0.57 deg',
-        'cycle 9.60 s, planning 0.50 s, max TCP speed 0.75 m/s',
+        'placement error: 1.23 mm and 0.00 deg',
+        'without grip offset (caused by the arm): 0.10 mm and 0.57 deg',
+        'cycle time: 9.60 s',
+        'max TCP speed: 0.75 m/s',
         '4.60 s: grasp missed: closed on nothing',
         "8.25 s: paused at stage 'lift': 2.50 s",
         "11.00 s: waiting at stage 'lift': the speed slider is at 0",
