@@ -25,7 +25,7 @@ from ur5_pick_place.kinematics.transforms import (
     tool_down,
 )
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.report.motion import numbers
+from ur5_pick_place.report.motion import Motion, numbers
 from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.time_shares import FLOOR, SHARES, time_shares
 from ur5_pick_place.task import events
@@ -54,12 +54,15 @@ FIGURES = (
 _NO_CUBES = np.zeros((0, 4, 4))
 
 
-def evaluate(asked: Mapping[str, Any], samples: Samples, ur_type: str) -> dict[str, Any]:
+def evaluate(
+    asked: Mapping[str, Any], samples: Samples, motion: Motion | None, ur_type: str
+) -> dict[str, Any]:
     """
     Return the result of a run as JSON values, rounded to six digits.
 
     `asked`: as `Task.facts` of the demo gives it, with `method`, `failure` and `planning_time_s`.
     `samples`: from the start of the run until the cubes are at rest; empty if the run never began.
+    `motion`: of their joints.
 
     Raises `InvalidInput, KeyError, TypeError`: not as the demo writes it.
     """
@@ -73,6 +76,7 @@ def evaluate(asked: Mapping[str, Any], samples: Samples, ur_type: str) -> dict[s
     found = {
         **measured(samples, ends, model, T_tool_grip),
         **time_shares(samples, model, T_tool_grip, limits),
+        'max_tcp_speed_m_s': motion and motion.max_tcp_speed,
     }
     if asked['planning_time_s'] is not None:
         found['planning_time_s'] = float(numbers(asked, 'planning_time_s', ()))
@@ -108,9 +112,6 @@ def measured(
     started, done = samples.times_of(events.STARTED), samples.times_of(events.DONE)
     if started and done:
         found['cycle_time_s'] = done[0] - started[0]
-    t, p = samples.joints.t, T_world_tcp(samples.joints.q)[:, :3, 3]
-    speeds = np.linalg.norm(np.diff(p, axis=0), axis=1) / np.diff(t)
-    found['max_tcp_speed_m_s'] = float(speeds.max(initial=0.0))
     ended = samples.parts[1][-1]
     if not len(ends) or len(ended) < len(ends) or np.isnan(ended[: len(ends)]).any():
         return found

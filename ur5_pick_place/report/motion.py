@@ -69,6 +69,11 @@ class Motion(RecordedJoints):
         return np.asarray(np.linalg.norm(velocity, axis=1))
 
     @property
+    def max_tcp_speed(self) -> float | None:
+        """Largest of `tcp_speed` [m/s]; None where the TCP is unknown."""
+        return float(self.tcp_speed.max()) if self.has_tcp else None
+
+    @property
     def jerk(self) -> Array:
         """Second difference of the joint velocities, if evenly spaced, (n - 2, 6) [rad/s^3]."""
         jerk: Array = np.diff(self.qd, 2, axis=0) / (self.t[1] - self.t[0]) ** 2

@@ -67,7 +67,7 @@ def _demo_run(asked: Mapping[str, Any], topics: RobotTopics, arm: Any) -> Record
     own = events[begun[0] :] if begun else []
     samples = samples_of(within, own, own[0]['time'] if own else math.inf)
     motion = motion_of(samples.joints, arm)
-    result = evaluate(asked, samples, arm['ur_type'])
+    result = evaluate(asked, samples, motion, arm['ur_type'])
     return RecordedRun(result, story(events), motion, events, samples)
 
 
@@ -142,9 +142,7 @@ def _run(
     name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: Motion | None
 ) -> RecordedRun:
     what = story(events)
-    speed = None
-    if motion is not None and motion.has_tcp:
-        speed = round(float(motion.tcp_speed.max()), _DIGITS)
+    speed = motion and motion.max_tcp_speed
     reasons = [e['reason'] for e in events if e['event'] == STOPPED]
     reasons += [stop['text'] for stop in stops]
     cycles, cycle = sum(event['event'] == CYCLE_DONE for event in events), _cycle_time(events)
@@ -155,7 +153,7 @@ def _run(
         'success': not reasons,
         'reason': reasons[-1] if reasons else '',
         'cycle_time_s': None if cycle is None else round(cycle, 3),
-        'max_tcp_speed_m_s': speed,
+        'max_tcp_speed_m_s': speed and round(speed, _DIGITS),
     }
     remarks = sorted([*what['remarks'], *stops], key=lambda remark: remark['time_s'])
     return RecordedRun(result, {**what, 'remarks': remarks}, motion, events)
