@@ -3,7 +3,7 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from rcl_interfaces.msg import Log
@@ -166,21 +166,9 @@ class Connection:
 
     def services(self, prefix: str) -> tuple[str, ...]:
         """Return what follows `prefix` in the names of services, sorted."""
-        return self._between(self.node.get_service_names_and_types(), prefix)
-
-    def topics(self, prefix: str, suffix: str) -> tuple[str, ...]:
-        """Return what stands between `prefix` and `suffix` in the names of topics, sorted."""
-        return self._between(self.node.get_topic_names_and_types(), prefix, suffix)
-
-    def _between(
-        self, graph: Iterable[tuple[str, list[str]]], prefix: str, suffix: str = ''
-    ) -> tuple[str, ...]:
         start = f'{self.node.get_namespace().rstrip("/")}/{prefix}'
-        found = (
-            name[len(start) : len(name) - len(suffix)]
-            for name, _types in graph
-            if name.startswith(start) and name.endswith(suffix)
-        )
+        names = [name for name, _types in self.node.get_service_names_and_types()]
+        found = (name.removeprefix(start) for name in names if name.startswith(start))
         return tuple(sorted(word for word in found if _NAME.fullmatch(word)))
 
     # -- requests; may be called from any thread -------------------------------------------------

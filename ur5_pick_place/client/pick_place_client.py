@@ -135,8 +135,7 @@ class PickPlaceClient:
     @property
     def tcp(self) -> Array:
         """Present pose (4, 4) of the TCP in `base_link`."""
-        # No frame means the arm's own base_link, even if a mobile base has one of that name.
-        return self._pose_of('tcp', '')
+        return self._pose_of('tcp')
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -458,12 +457,11 @@ class PickPlaceClient:
         own = (None, f'{self._link.received.prefix}base_link')
         return Mounting.read(self._link.parameters['mounting']) if frame in own else FLOOR
 
-    def _pose_of(self, link: str, frame: str) -> Array:
+    def _pose_of(self, link: str) -> Array:
         joints = self._link.received.joints()[1]
-        reply = self._link.call(
-            GetPositionFK, 'compute_fk', requests.fk_request(link, frame, joints)
-        )
-        return requests.fk_pose(reply)
+        # No frame means the arm's own base_link, even if a mobile base has one of that name.
+        request = requests.fk_request(link, '', joints)
+        return requests.fk_pose(self._link.call(GetPositionFK, 'compute_fk', request))
 
     def _check_place(self, place: str) -> None:
         known = self.places
@@ -625,12 +623,12 @@ class PickPlaceClient:
             f'apply_planning_scene refused {thing.id!r}: the log of {PLANNER} gives the reason'
         )
 
-    def _pose_at_rest(self, link: str, frame: str) -> Array:
+    def _pose_at_rest(self, link: str) -> Array:
         try:
             self._link.wait(self._link.received.is_at_rest, 'the arm to be at rest', _REST_TIMEOUT)
         except TimedOut as error:
             raise ExecutionError('the arm is moving: hold it still, then touch again') from error
-        return self._pose_of(link, frame)
+        return self._pose_of(link)
 
     def _scene_file(self) -> str:
         return str(self._link.parameters['scene_file'])

@@ -19,8 +19,8 @@ from ur5_pick_place.kinematics.touch import (
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene.scene_file import write_table_height, write_tcp
 
-Where = Callable[[str, str], Array]
-"""Takes a link and a frame, '' for the arm's `base_link`; returns the link's pose (4, 4) in it."""
+Where = Callable[[str], Array]
+"""Takes a link; returns its present pose (4, 4) in `base_link`."""
 
 _RESTART = 'restart the nodes to use it, and teach the places again'
 
@@ -36,7 +36,7 @@ class _Touches(ABC):
 
     def take(self) -> int:
         """Take the present pose of the arm as a touch; return how many there are."""
-        self._poses.append(self._where(self.link, ''))
+        self._poses.append(self._where(self.link))
         return len(self._poses)
 
     @abstractmethod

@@ -99,7 +99,7 @@ class TouchTab:
     """
     Finds TCP and table height by touches, and writes them to the scene file only on request.
 
-    `where`: takes a link and a frame; returns the link's present pose (4, 4) in the frame.
+    `where`: returns the present pose (4, 4) of a link in `base_link`.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cockpit as a client of the cell's nodes: what it requests and what it receives."""
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -9,12 +8,11 @@ from typing import Any
 
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped
-from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from moveit_msgs.srv import GetPositionIK
 from rcl_interfaces.msg import Log
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 from visualization_msgs.srv import GetInteractiveMarkers
 
@@ -28,14 +26,13 @@ from ur5_pick_place.client.connection import (
     Event,
 )
 from ur5_pick_place.cockpit.actions import CellState
-from ur5_pick_place.errors import ExecutionError, TimedOut, one_line
+from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 from ur5_pick_place.task.places.names import HOME
 
 _LARGEST_DRAWING = 4_194_304  # [bytes] of the markers of a plan
-_FK_TIME = 3.0  # [s]
 _SOLUTION_TIME = 1.0  # [s] after which the solutions of a dragged pose are no longer wanted
 _WARNING_PERIOD = 10.0  # [s]
 _LONGEST = 400  # characters of a reason that are shown
@@ -52,7 +49,6 @@ class Offers:
     movable: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()  # of the simulated cell; empty for another
     is_simulated: bool = False
-    has_jogging: bool = False
 
 
 class CellLink(Connection):
@@ -83,7 +79,6 @@ class CellLink(Connection):
         self.state = CellState()
         self._ik = self.client(GetPositionIK, 'compute_ik_all')
         self._solving = RepeatedCall(self._ik, _SOLUTION_TIME)
-        self._fk = self.client(GetPositionFK, 'compute_fk')
         markers = f'{TASK}/teach_markers/get_interactive_markers'
         self._finding = RepeatedCall(self.client(GetInteractiveMarkers, markers))
         self.hear_state(TASK, self._on_task, LATCHED)
@@ -140,19 +135,16 @@ class CellLink(Connection):
         if not node.count_publishers(STATES[PLANNER]):
             self._on_planner('')
         self.expire()
-        pose_teachable = [  # home is defined by its joints: no pose can teach it
-            place
-            for place in self.topics(f'{TASK}/', '_pose')
-            if place != HOME and node.count_subscribers(f'{TASK}/{place}_pose')
-        ]
+        teachable = self.services(f'{TASK}/teach_')
+        # Home is defined by its joints: no pose can teach it.
+        pose_teachable = tuple(place for place in teachable if place != HOME)
         simulated = self.services(f'{SIM_DRIVER}/')
         return Offers(
-            teachable=self.services(f'{TASK}/teach_'),
-            pose_teachable=tuple(pose_teachable),
+            teachable=teachable,
+            pose_teachable=pose_teachable,
             movable=tuple(pose_teachable if (known := self._movable) is None else known),
             faults=self.services(f'{SIM_DRIVER}/faults/'),
             is_simulated='clear_faults' in simulated,
-            has_jogging=bool(node.count_subscribers(f'{PLANNER}/delta_twist_cmds')),
         )
 
     def _take_movable(self, reply: Any) -> None:
@@ -177,23 +169,6 @@ class CellLink(Connection):
         if self._ik.service_is_ready():
             pose = requests.stamped(T_base_link_tcp, self._base_link)
             self._solving.send(requests.ik_request(pose, link, True), on_reply)
-
-    def pose_of(self, link: str, frame: str, joints: JointState) -> Array:
-        """
-        Return the pose (4, 4) of a link in a frame at joints, as the nodes' kinematics has it.
-
-        It waits for the answer: not to be called from the thread that spins the node.
-        """
-        if not self._fk.service_is_ready():
-            raise ExecutionError('compute_fk is not there: start ik_service')
-        future = self._fk.call_async(requests.fk_request(link, frame, joints))
-        answered = threading.Event()
-        future.add_done_callback(lambda _done: answered.set())
-        if not answered.wait(_FK_TIME):
-            self._fk.remove_pending_request(future)
-            raise TimedOut(f'compute_fk did not answer within {_FK_TIME:g} s')
-        reply: Any = future.result()
-        return requests.fk_pose(reply)
 
 
 def _shown(value: Any) -> Any:

@@ -44,11 +44,12 @@ from ur5_pick_place.cockpit.tabs import FaultsTab, JogTab, SolutionsTab
 from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame, one_line
+from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.cell.node_list import ROBOTS
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
-from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
 from ur5_pick_place.nodes.messages.markers import GHOSTS, SWEPT, posture_of
 from ur5_pick_place.nodes.ros.distro import TakenMessage, read
 from ur5_pick_place.nodes.ros.executor import SerialNode
@@ -247,8 +248,7 @@ class Cockpit(SerialNode):
     def _refresh(self) -> None:
         state = self._link.state
         self._panel.show(state, self._offers)
-        missing = '' if self._offers.has_jogging else 'the planner offers no jogging'
-        self._jog.show(why_not(JOG, state) or missing)
+        self._jog.show(why_not(JOG, state))
         self._view.follow(state)
         if self._world is not None:
             (world, part), self._world = self._world, None
@@ -331,7 +331,7 @@ class Cockpit(SerialNode):
         link = 'tcp' if self._cell.T_tool_tcp is not None else 'tool0'
         self._link.solve(T_base_link_tcp, link, lambda reply: self._on_solved(place, reply))
 
-    def _pose_at_rest(self, link: str, frame: str) -> Array:
+    def _pose_at_rest(self, link: str) -> Array:
         if self._bad_joints:
             raise ExecutionError(self._bad_joints)
         joints = self._joints
@@ -339,7 +339,8 @@ class Cockpit(SerialNode):
             raise ExecutionError('joint_states are silent: check the driver and the link to it')
         if reason := self._stillness.why_not_at_rest:
             raise ExecutionError(f'{reason}: hold it still, then touch again')
-        return self._link.pose_of(link, frame, joint_state_msg(joints.q, self._cell.joint_names))
+        arm = partial(link_pose, self._cell.model, joints.q)
+        return np.asarray(T_BASE_LINK_BASE @ self._frames.T_base_link(link, arm))
 
     def _on_solved(self, place: str, reply: Any) -> None:
         found = solutions(reply.solution.joint_state, read(reply.error_code, 'message', ''))

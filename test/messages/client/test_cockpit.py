@@ -27,12 +27,13 @@ from ur5_pick_place.cockpit.panel import event_text, solutions_html
 from ur5_pick_place.cockpit.places import pose_of
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, link_frames, link_pose, load_model
+from ur5_pick_place.kinematics import UR_TYPES, forward, link_frames, link_pose, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
 from ur5_pick_place.kinematics.forward import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.driver.joint_listener import Joints
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile
+from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.task.preflight import Check
 from ur5_pick_place.task.statistics import Tally, save_statistics
 
@@ -227,25 +228,29 @@ def test_statistics_are_shown_as_the_task_node_publishes_them(tmp_path) -> None:
 
 def test_a_touch_needs_an_arm_at_rest_and_a_driver_that_speaks() -> None:
     cockpit = Cockpit.__new__(Cockpit)  # without its page and its nodes
-    cockpit._view, cockpit._cell = MagicMock(), SimpleNamespace(joint_names=JOINT_NAMES)
-    cockpit._link = SimpleNamespace(pose_of=lambda _link, _frame, state: list(state.position))
+    model, T_tool_tcp = load_model('ur5'), np.eye(4)
+    T_tool_tcp[2, 3] = 0.17
+    cockpit._view, cockpit._cell = MagicMock(), SimpleNamespace(model=model)
+    cockpit._frames = Frames(MagicMock(), '', T_tool_tcp)
     cockpit._joints, cockpit._bad_joints, cockpit._stillness = None, '', Stillness()
-    q = np.zeros(6)
+    q = np.array([0.3, -1.2, 1.4, -1.7, -1.5, 0.2])
 
     def come(t: float, q: Array) -> None:
         cockpit._on_joints(Joints(t, q, q, (), 0.008))
 
     with pytest.raises(ExecutionError, match='silent'):
-        cockpit._pose_at_rest('tcp', '')
+        cockpit._pose_at_rest('tcp')
     for i in range(5):
         come(0.05 * i, q + 1e-5 * i)
-    assert cockpit._pose_at_rest('tcp', '') == pytest.approx(q + 4e-5)
+    assert cockpit._pose_at_rest('tcp') == pytest.approx(
+        np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(model, q + 4e-5) @ T_tool_tcp
+    )
     come(0.25, q + 0.01)
     with pytest.raises(ExecutionError, match='moving: hold it still'):
-        cockpit._pose_at_rest('tcp', '')
+        cockpit._pose_at_rest('tcp')
     cockpit._joints_came -= 2.0
     with pytest.raises(ExecutionError, match='silent'):
-        cockpit._pose_at_rest('tcp', '')
+        cockpit._pose_at_rest('tcp')
 
 
 @pytest.mark.parametrize(

@@ -5,25 +5,19 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
-from geometry_msgs.msg import PoseStamped
-from moveit_msgs.msg import MoveItErrorCodes
 from rcl_interfaces.msg import Log
 from rclpy.serialization import serialize_message
 from rclpy.task import Future
-from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.link import CellLink
 from ur5_pick_place.cockpit.panel import event_text
-from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 
 class FakeClient:
@@ -85,15 +79,9 @@ class FakeNode:
     def count_publishers(self, _topic: str) -> int:
         return self.task_nodes
 
-    def count_subscribers(self, _topic: str) -> int:
-        return 1
-
     def get_service_names_and_types(self) -> list[tuple[str, list[str]]]:
-        return []
-
-    def get_topic_names_and_types(self) -> list[tuple[str, list[str]]]:
         own = self._namespace.rstrip('/')
-        return [(f'{own}/pick_place/{name}_pose', []) for name in ('home', 'start', 'target')]
+        return [(f'{own}/pick_place/teach_{name}', []) for name in ('home', 'start', 'target')]
 
 
 def nothing(*_: Any) -> None:
@@ -197,21 +185,6 @@ def test_the_figures_are_those_of_the_task_node_of_this_cell(namespace) -> None:
     )
     node.hears['/diagnostics'](serialize_message(message))
     assert figures == [{'placed': '2'}]
-
-
-def test_a_pose_comes_from_the_kinematics_of_the_nodes_with_their_reason(node, link) -> None:
-    T, fk = np.diag([1.0, -1.0, -1.0, 1.0]), node.clients['compute_fk']
-    reply = SimpleNamespace(
-        error_code=MoveItErrorCodes(val=1), pose_stamped=[PoseStamped(pose=matrix_to_pose(T))]
-    )
-    fk.reply = reply
-    np.testing.assert_allclose(link.pose_of('tool0', 'base', JointState()), T, atol=1e-12)
-    reply.error_code.val = MoveItErrorCodes.FRAME_TRANSFORM_FAILURE
-    with pytest.raises(InvalidInput, match='compute_fk'):
-        link.pose_of('tool0', 'base', JointState())
-    fk.is_there = False
-    with pytest.raises(ExecutionError, match='start ik_service'):
-        link.pose_of('tool0', 'base', JointState())
 
 
 def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link) -> None:

@@ -457,7 +457,7 @@ def test_touches_are_taken_judged_and_written_only_on_request(page, tmp_path) ->
     text = 'table_height: 0.0\ntool:\n  tcp: {position: [0.0, 0.0, 0.1]}\n'
     scene.write_text(text)
     at = iter([(0.3, 0.0), (0.5, 0.0), (0.4, 0.3), (0.4, -0.3)])
-    where = lambda _link, _frame: tool_down(*next(at), -0.012, 0.0)  # noqa: E731
+    where = lambda _link: tool_down(*next(at), -0.012, 0.0)  # noqa: E731
     tab = TouchTab(page.server.gui, where, str(scene))
     tab._choice.value = 'table'
 
