@@ -40,11 +40,12 @@ class ActionFace:
     """
     One action server of the simulated driver, whose goals run in the driver's own time.
 
-    `kind`: of the action. `name`: of the action.
+    `core`: cancels them; `ended` of a goal is 'succeeded', 'aborted' or 'canceled', '' while it
+    runs. `kind`: of the action. `name`: of the action.
     """
 
-    def __init__(self, node: Node, driver: Driver, kind: Any, name: str) -> None:
-        self._node, self._driver = node, driver
+    def __init__(self, node: Node, driver: Driver, core: Any, kind: Any, name: str) -> None:
+        self._node, self._driver, self._core = node, driver, core
         self._kind, self._action = kind, name
         self._running: dict[bytes, tuple[Any, Any, Future[Any]]] = {}
         self._server: ActionServer[Any, Any, Any] | None = None
@@ -63,14 +64,6 @@ class ActionFace:
         """Begin a goal in the driver."""
         raise NotImplementedError
 
-    def cancel(self, goal: Any) -> None:
-        """Cancel a goal in the driver."""
-        raise NotImplementedError
-
-    def ending(self, goal: Any) -> str:
-        """Return 'succeeded', 'aborted' or 'canceled'; '' while the goal runs."""
-        raise NotImplementedError
-
     def result(self, goal: Any) -> Any:
         """Return the result of a goal that has ended."""
         raise NotImplementedError
@@ -87,13 +80,12 @@ class ActionFace:
         """Deliver feedback and results; called at 20 Hz of simulated time by the executor."""
         self._offer()
         for handle, goal, future in list(self._running.values()):
-            end = self.ending(goal)
-            if not end:
+            if not goal.ended:
                 feedback = self.feedback(goal)
                 if feedback is not None:
                     handle.publish_feedback(feedback)
             # A goal is canceled before rclpy has set its state; its result must wait for that.
-            elif not future.done() and (end != 'canceled' or handle.is_cancel_requested):
+            elif not future.done() and (goal.ended != 'canceled' or handle.is_cancel_requested):
                 future.set_result(None)
 
     def destroy(self) -> None:
@@ -142,7 +134,7 @@ class ActionFace:
         await future
         self._running.pop(_key(handle), None)
         end = {'succeeded': handle.succeed, 'aborted': handle.abort, 'canceled': handle.canceled}
-        end[self.ending(goal)]()
+        end[goal.ended]()
         return self.result(goal)
 
     def _cancel(self, handle: Any) -> CancelResponse:
@@ -151,7 +143,7 @@ class ActionFace:
 
     def _cancel_now(self, handle: Any) -> None:
         if _key(handle) in self._running:
-            self.cancel(self._running[_key(handle)][1])
+            self._core.cancel(self._running[_key(handle)][1])
 
 
 class TrajectoryServer(ActionFace):
@@ -163,7 +155,8 @@ class TrajectoryServer(ActionFace):
 
     def __init__(self, node: Node, driver: Driver, name: str) -> None:
         self._name, self._controller = name, driver.trajectory[name]
-        super().__init__(node, driver, FollowJointTrajectory, f'{name}/follow_joint_trajectory')
+        action = f'{name}/follow_joint_trajectory'
+        super().__init__(node, driver, self._controller, FollowJointTrajectory, action)
         self._has_parameter = self._controller.splices
         node.create_service(GetParameters, f'{name}/get_parameters', self._get_parameters)
         node.create_service(SetParameters, f'{name}/set_parameters', self._set_parameters)
@@ -200,12 +193,6 @@ class TrajectoryServer(ActionFace):
             goal = AcceptedGoal(self._controller.defaults)
             goal.outcome = GoalResult('aborted', INVALID_GOAL, str(error))
             return goal
-
-    def cancel(self, goal: AcceptedGoal) -> None:
-        self._controller.cancel(goal)
-
-    def ending(self, goal: AcceptedGoal) -> str:
-        return goal.outcome.status if goal.outcome else ''
 
     def result(self, goal: AcceptedGoal) -> FollowJointTrajectory.Result:
         assert goal.outcome

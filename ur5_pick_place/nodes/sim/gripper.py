@@ -27,10 +27,10 @@ class GripperActions(ActionFace):
     """
 
     def __init__(self, node: Node, driver: Driver, server: GripperServer) -> None:
-        self._core, self._is_parallel = server, server.kind == PARALLEL
+        self._is_parallel = server.kind == PARALLEL
         self._unanswered: list[Future[Any]] = []
         kind = ParallelGripperCommand if self._is_parallel else GripperCommand
-        super().__init__(node, driver, kind, ACTION)
+        super().__init__(node, driver, server, kind, ACTION)
         self._joint = node.create_publisher(JointState, 'joint_states', SYSTEM_DEFAULT)
 
     def publish(self) -> None:
@@ -68,14 +68,8 @@ class GripperActions(ActionFace):
         position = request.command.position
         return float(position[0] if self._is_parallel else position)
 
-    def begin(self, request: Any) -> GripperGoal:
+    def begin(self, request: Any) -> Any:
         return self._core.start(self._position_of(request))
-
-    def cancel(self, goal: GripperGoal) -> None:
-        self._core.cancel(goal)
-
-    def ending(self, goal: GripperGoal) -> str:
-        return goal.ended
 
     def result(self, goal: GripperGoal) -> Any:
         result = self._filled(self._kind.Result(), goal.final)

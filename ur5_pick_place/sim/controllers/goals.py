@@ -105,6 +105,11 @@ class AcceptedGoal:
         self.tracking: Tracking | None = None
         self.outcome: GoalResult | None = None
 
+    @property
+    def ended(self) -> str:
+        """How it ended: 'succeeded', 'aborted' or 'canceled'; '' while it runs."""
+        return self.outcome.status if self.outcome else ''
+
 
 def check_command(command: TrajectoryCommand, joint_names: Sequence[str], now: float) -> None:
     """
