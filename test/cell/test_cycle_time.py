@@ -54,7 +54,7 @@ class Recorded:
         self.height.append(self.cell.world.T_world_part[2, 3])
         self.t.append(self.cell.time)
         self.qd.append(self.cell.driver.qd.copy())
-        self.fingers.append(np.copy(self.cell.world.pose.fingers))
+        self.fingers.append(np.copy(self.cell.world.hand.travel))
 
     def samples(self):
         t, q, qd, fingers = map(np.array, (self.t, self.q, self.qd, self.fingers))

@@ -16,7 +16,7 @@ from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.report.samples import Samples
-from ur5_pick_place.sim.physics.cell import HAND, CellPose, apply_pose, lay_marks, load_cell
+from ur5_pick_place.sim.physics.cell import HAND, lay_marks, load_cell, pose_arm, pose_part
 from ur5_pick_place.sim.physics.engine import mujoco
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox
 
@@ -134,10 +134,11 @@ class _CellCamera:
 
     def _apply(self, t: float) -> None:
         samples = self._run.samples
-        q, fingers = samples.joints_at(t), samples.fingers_at(t)
+        pose_arm(self._model, self._data, samples.joints_at(t), samples.fingers_at(t))
         parts = self._run.T_world_base_link @ samples.parts_at(t)
         for part, T in enumerate(parts[np.isfinite(parts[:, 0, 0])]):
-            apply_pose(self._model, self._data, CellPose(q, fingers, T), part)
+            pose_part(self._data, T, part)
+        mujoco.mj_kinematics(self._model, self._data)
 
 
 def _add_segment(scene: 'mujoco.MjvScene', a: Array, b: Array) -> None:

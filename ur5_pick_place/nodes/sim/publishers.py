@@ -152,7 +152,7 @@ class Publishers:
             JointState(
                 header=header,
                 name=['left_finger', 'right_finger'],
-                position=self._world.pose.fingers,
+                position=self._world.hand.travel,
             )
         )
 

@@ -3,7 +3,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -43,15 +42,6 @@ _CAMERA_HEIGHT = 0.514  # [m] of the ur5's elbow at home, which the camera's dis
 # Where further parts wait: on a shelf behind the arm, out of reach of wrist and gripper.
 _BEYOND_REACH = 0.44275  # [m] from the reach of the stretched forearm
 _SHELF_ROW, _SHELF_PITCH = 12, 0.06  # parts, [m]
-
-
-@dataclass(frozen=True)
-class CellPose:
-    """Poses of everything that moves."""
-
-    q: Array  # (6,) joint positions [rad]
-    fingers: Array  # (2,) closing travel of left and right finger [m], 0 = open
-    T_world_part: Array  # (4, 4) pose of the centre of the cube
 
 
 def load_cell(
@@ -201,17 +191,18 @@ def part_name(k: int) -> str:
     return f'part_{k + 1}' if k else 'part'
 
 
-def apply_pose(
-    model: mujoco.MjModel, data: mujoco.MjData, pose: CellPose, part: int = 0
-) -> None:
-    """Apply `pose` to arm, fingers and one part at rest, and update the poses of all bodies."""
-    data.qpos[ARM] = pose.q
+def pose_arm(model: mujoco.MjModel, data: mujoco.MjData, q: Array, fingers: Array) -> None:
+    """Put the arm at joints (6,) [rad], and the fingers at a closing travel (2,) [m], 0 = open."""
+    data.qpos[ARM] = q
     if model.nu > len(JOINT_NAMES):  # a cup has neither motor nor joints
-        for side, travel in zip(('left', 'right'), pose.fingers, strict=True):
+        for side, travel in zip(('left', 'right'), fingers, strict=True):
             data.joint(f'{HAND}finger_{side}').qpos = travel
+
+
+def pose_part(data: mujoco.MjData, T_world_part: Array, part: int = 0) -> None:
+    """Put the centre of a part, at rest, at a pose (4, 4)."""
     free = data.joint(part_name(part))
-    free.qpos, free.qvel = [*pose.T_world_part[:3, 3], *_quat(pose.T_world_part)], 0.0
-    mujoco.mj_kinematics(model, data)
+    free.qpos, free.qvel = [*T_world_part[:3, 3], *_quat(T_world_part)], 0.0
 
 
 def lay_marks(

@@ -28,10 +28,10 @@ from ur5_pick_place.sim.physics.cell import (
     PART_SIZE,
     TABLE_X,
     TABLE_Y,
-    CellPose,
-    apply_pose,
     load_cell,
     part_name,
+    pose_arm,
+    pose_part,
     upright,
 )
 from ur5_pick_place.sim.physics.engine import mujoco
@@ -144,8 +144,8 @@ class World:
         self._contact_torque = np.zeros((self._steps, 6))
         self._part = 0  # the one that was fed last
         x, y, yaw = settings.feeder
-        part = upright(x, y, PART_SIZE / 2, yaw)
-        apply_pose(self._model, self._data, CellPose(q, np.zeros(2), part))
+        pose_arm(self._model, self._data, q, np.zeros(2))
+        self._put_part(upright(x, y, PART_SIZE / 2, yaw))
 
     @property
     def time(self) -> float:
@@ -260,11 +260,6 @@ class World:
         fed = range(self._part + 1)
         return np.array([_pose_of(self._data.body(part_name(k))) for k in fed])
 
-    @property
-    def pose(self) -> CellPose:
-        """Current poses of everything that moves."""
-        return CellPose(self.q, self.hand.travel.copy(), self.T_world_part)
-
     def place_part(self, x: float, y: float, yaw: float, z: float | None = None) -> None:
         """
         Place the cube upright and at rest.
@@ -279,8 +274,11 @@ class World:
                 'of the base in x, y and z, and yaw be finite'
             )
         self.hand.release()
-        moved = CellPose(self.q, self.hand.travel, upright(x, y, height, yaw))
-        apply_pose(self._model, self._data, moved, self._part)
+        self._put_part(upright(x, y, height, yaw))
+
+    def _put_part(self, T_world_part: Array) -> None:
+        pose_part(self._data, T_world_part, self._part)
+        mujoco.mj_kinematics(self._model, self._data)
 
     def feed_part(self) -> str:
         """
