@@ -164,6 +164,8 @@ def test_slider_and_reduced_mode_slow_a_program_down(make_box, command, fraction
 
     fast, slow = make_box('ur5'), make_box('ur5')
     slow.connect(CELL).ask(command)
+    c = slow.controller
+    assert (c.speed_scaling, c.robot.slider) in [(1.0, 0.5), (0.5, 1.0)], 'clients multiply both'
     assert duration(slow) == pytest.approx(duration(fast) / fraction, rel=0.1)
 
 

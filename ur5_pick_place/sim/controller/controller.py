@@ -101,10 +101,11 @@ class Controller(Robot):
 
     @property
     def speed_scaling(self) -> float:
-        """Slider times limits; 0 in a pause and in a stop."""
+        """What slows the arm beside the slider: limits; 0 in a pause and in a stop."""
         if not self.robot.safe or self.robot.program is ProgramState.PAUSED:
             return 0.0
-        return self.time_scale if self.program is not None else self._wanted_scale
+        scale = self.time_scale if self.program is not None else self._wanted_scale
+        return min(scale / max(self.robot.slider, 1e-9), 1.0)  # clients multiply the two
 
     def close_popup(self) -> bool:
         self.popup_open, self.popup_text = False, ''

@@ -12,6 +12,7 @@ from ur5_pick_place.kinematics.transforms import (
     matrix_from_rpy,
     rpy_from_matrix,
 )
+from ur5_pick_place.sim.controller.script.paths import line
 from ur5_pick_place.sim.controller.script.values import (
     LONGEST_TEXT,
     BuiltIns,
@@ -100,10 +101,8 @@ def _distance(p_from: Value, p_to: Value) -> float:
 
 
 def _interpolate(p_from: Value, p_to: Value, alpha: Value) -> Pose:
-    a, b, part = transform(p_from), transform(p_to), number(alpha)
-    turn = rotation_vector(a[:3, :3].T @ b[:3, :3])
-    between = a[:3, 3] + part * (b[:3, 3] - a[:3, 3])
-    return pose(make_transform(a[:3, :3] @ rotation(part * turn), between))
+    between, _ = line(transform(p_from), transform(p_to))
+    return pose(between(number(alpha)))
 
 
 MATHS: BuiltIns = {
