@@ -42,6 +42,9 @@ def test_statements_share_variables_and_functions_with_the_program(robot, progra
     )  # fmt: skip
     assert [answer[:8] for answer in answers] == [f'ack: {k}: ' for k in range(1, 6)]
     assert program.is_over and robot.texts() == ['10', 'n10']
+    again = Program(TEXT, robot)
+    robot.cycle(again)
+    assert 'name_not_found:m' in again.interpreter.receive('textmsg(m)')
 
 
 def test_a_bad_statement_is_discarded_and_the_rest_goes_on(robot, program):

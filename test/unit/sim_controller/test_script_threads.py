@@ -4,6 +4,7 @@
 import pytest
 from script_robot import ScriptRobot
 
+from ur5_pick_place.sim.controller.script import program as module
 from ur5_pick_place.sim.controller.script import values
 from ur5_pick_place.sim.controller.script.program import Program
 
@@ -134,6 +135,14 @@ def test_a_line_is_a_program_of_its_own():
     robot = ScriptRobot()
     program = robot.run('set_tool_voltage(24)\n')
     assert program.is_over and robot.tool_voltage == 24 and program.name == 'unnamed'
+
+
+def test_a_text_that_comes_again_starts_anew_without_being_compiled(monkeypatch):
+    lines = 'global n = 0\nwhile n < 3:\n n = n + 1\n textmsg(n)\n sync()\nend'
+    run(lines)
+    monkeypatch.setattr(module, 'Parser', None)
+    robot, program = run(lines)
+    assert program.is_over and robot.texts() == ['1', '2', '3']
 
 
 def test_the_line_of_the_main_thread_is_known():

@@ -30,6 +30,9 @@ _FILE = '<urscript>'
 _LANGUAGE = ('add', 'subtract', 'multiply', 'divide', 'modulo', 'xor',
              'make_list', 'make_pose', 'put')  # fmt: skip
 _HELPERS = {f'h_{name}': getattr(values, name) for name in _LANGUAGE}
+_MOST_KEPT, _LONGEST_KEPT = 4, 1 << 16  # texts, characters
+_kept: dict[str, tuple[Parser, CodeType]] = {}
+"""Texts that are compiled: clients send theirs again, and wait for its start for 0.1 s alone."""
 
 
 class Program:
@@ -53,8 +56,7 @@ class Program:
             builtins |= {name: getattr(group, name) for name in dir(group) if name[0] != '_'}
         self.interpreter = Interpreter(self._compile_statement)
         builtins |= self.interpreter.builtins
-        self._parser = Parser(text, builtins)
-        code = _compile(self._parser.parse)
+        self._parser, code = _kept.get(text) or _parse(text, builtins)
         self.name, self.is_secondary = self._parser.name, self._parser.is_secondary
         self.is_over = False
         self._names = {'__builtins__': {}, **_HELPERS, **threads.helpers}
@@ -105,6 +107,7 @@ class Program:
 
     def _compile_statement(self, text: str) -> Callable[[], Steps]:
         """Return an interpreted statement as a function; raises `ScriptError`."""
+        _kept.clear()  # the statement's names become the parser's
         code = _compile(lambda: self._parser.parse_statement(text), '<interpreted>')
         exec(code, self._names)
         statement: Callable[[], Steps] = self._names['f0_main']
@@ -140,6 +143,16 @@ class Compiler:
                 future.set_result(compile_program())
             except BaseException as error:
                 future.set_exception(error)
+
+
+def _parse(text: str, builtins: values.BuiltIns) -> tuple[Parser, CodeType]:
+    parser = Parser(text, builtins)
+    code = _compile(parser.parse)
+    if len(text) <= _LONGEST_KEPT:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[text] = parser, code
+    return parser, code
 
 
 def _compile(parse: Callable[[], ast.Module], file: str = _FILE) -> CodeType:
