@@ -2,7 +2,8 @@
 """The dashboard server of a robot with PolyScope 3 (CB3), 5 (e-Series) or X."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from operator import methodcaller
+from typing import Any, NamedTuple
 
 from ur5_pick_place.sim.robot import Robot
 
@@ -17,19 +18,19 @@ UNLOCK_ADVICE = (
     'stop before unlocking'
 )
 
-ACTIONS: dict[str, tuple[Callable[[Robot], bool], str]] = {
-    'power_on': (Robot.power_on, 'Powering on'),
-    'power_off': (Robot.power_off, 'Powering off'),
-    'shutdown': (Robot.power_off, 'Shutting down'),
-    'brake_release': (Robot.release_brakes, 'Brake releasing'),
-    'play': (Robot.play, 'Starting program'),
-    'resume': (Robot.play, 'Resuming program'),
-    'pause': (Robot.pause, 'Pausing program'),
-    'stop': (Robot.stop, 'Stopped'),
-    'unlock_protective_stop': (Robot.unlock, 'Protective stop releasing'),
-    'close_popup': (Robot.close_popup, 'closing popup'),
-    'close_safety_popup': (Robot.close_popup, 'closing safety popup'),
-    'restart_safety': (Robot.power_off, 'Restarting safety'),
+ACTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    'power_on': (methodcaller('power_on'), 'Powering on'),
+    'power_off': (methodcaller('power_off'), 'Powering off'),
+    'shutdown': (methodcaller('power_off'), 'Shutting down'),
+    'brake_release': (methodcaller('release_brakes'), 'Brake releasing'),
+    'play': (methodcaller('play'), 'Starting program'),
+    'resume': (methodcaller('play'), 'Resuming program'),
+    'pause': (methodcaller('pause'), 'Pausing program'),
+    'stop': (methodcaller('stop'), 'Stopped'),
+    'unlock_protective_stop': (methodcaller('unlock'), 'Protective stop releasing'),
+    'close_popup': (methodcaller('close_popup'), 'closing popup'),
+    'close_safety_popup': (methodcaller('close_popup'), 'closing safety popup'),
+    'restart_safety': (methodcaller('power_off'), 'Restarting safety'),
     'clear_operational_mode': (
         lambda robot: True, 'No longer controlling the operational mode'
     ),

@@ -20,21 +20,14 @@ _MODES = ('MANUAL', 'AUTOMATIC')
 
 _log = logging.getLogger(__name__)
 
+_UNKNOWN = 'resume', 'connect', 'clear_operational_mode'  # which the driver has
 # What the controller does at a command; the driver's services have the same answers.
 _ACTIONS: dict[str, Callable[[Controller], bool]] = {
-    'power on': Controller.power_on,
-    'power off': Controller.power_off,
-    'brake release': Controller.release_brakes,
-    'play': Controller.play,
-    'pause': Controller.pause,
-    'stop': Controller.stop,
+    **{n.replace('_', ' '): act for n, (act, _) in ACTIONS.items() if n not in _UNKNOWN},
     'unlock protective stop': lambda c: c.robot.unlock(),
-    'close popup': Controller.close_popup,
-    'close safety popup': Controller.close_popup,
     'restart safety': Controller.restart_safety,
-    'shutdown': Controller.power_off,
 }
-_LOCAL_TOO = {'close popup', 'shutdown'}
+_LOCAL_TOO = {'close popup', 'shutdown', 'quit'}
 _CB3_ALONE = ('setuserrole', 'getuserrole')
 _E_SERIES_ALONE = 'is in remote', 'set operational', 'get operational', 'clear operational'
 
@@ -119,7 +112,6 @@ class DashboardServer:
             'getuserrole': self._role,
             'get operational mode': self._mode,
             'savelog': 'Log saved to disk',
-            'quit': 'Disconnected',
         }
 
     def _load(self, name: str) -> str:
