@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
@@ -41,6 +42,8 @@ _NEGATIVE = re.compile(r'-\.?\d')
 
 def run_main(module: str) -> Any:
     """Run `main` of a module of this package; exit in one line where a library is missing."""
+    # Under PYTHONWARNINGS=error those of rclpy's own libraries would end each node.
+    warnings.simplefilter('ignore', DeprecationWarning)
     try:
         main = importlib.import_module(f'{_PACKAGE}.{module}').main
     except ModuleNotFoundError as error:

@@ -86,6 +86,11 @@ def test_a_middleware_that_is_not_installed_is_named_with_its_cure(command):
     assert wanted in end
 
 
+def test_a_node_starts_where_warnings_are_errors():
+    words, wanted = BEGINS['node']
+    assert wanted in run(words, PYTHONWARNINGS='error')[0]
+
+
 def test_without_home_it_is_found_or_named(ros_domain, monkeypatch):
     domain = os.environ['ROS_DOMAIN_ID']
     assert run(COMMANDS['client'], HOME='', ROS_DOMAIN_ID=domain)[0].startswith(
