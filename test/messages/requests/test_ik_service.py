@@ -16,6 +16,7 @@ from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from moveit_requests import CONFIG, UR5, Codes, ik_request
 from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
 from tf2_ros import StaticTransformBroadcaster
 from twists import exp_se3
@@ -80,6 +81,17 @@ def test_the_nearest_solution_to_the_seed_comes_back(
         state.name, state.position = state.name[::-1], state.position[::-1]
         reply = client.ask('compute_ik', request)
         assert np.abs(joints_of(reply) - q).max() < 1e-6
+
+
+def test_each_of_many_requests_at_once_is_answered(client: Client) -> None:
+    """A client must keep as many replies; ROS keeps 10."""
+    asking = client.node.create_client(
+        GetPositionIK, 'compute_ik', qos_profile=QoSProfile(depth=500)
+    )
+    client.until(asking.service_is_ready, 'compute_ik')
+    request = ik_request(HALF_TURN @ forward(UR5, HOME), HOME)
+    replies = [asking.call_async(request) for _ in range(500)]
+    client.until(lambda: all(reply.done() for reply in replies), 'all replies', 30.0)
 
 
 def test_a_request_waits_for_its_frame_as_long_as_its_timeout_says(client: Client) -> None:

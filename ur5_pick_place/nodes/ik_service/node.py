@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from rclpy.qos import QoSProfile
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import CollisionCheckUnavailable, InvalidRobotState
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
 _PERIOD = 0.02
 _PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
 _READING = 5.0  # [s] at most, for a new scene to be in use
+# ROS keeps 10 requests: of hundreds that a client sends at once the others would get no answer.
+_MANY = QoSProfile(depth=5000)
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
@@ -79,8 +82,8 @@ class IkService(SerialNode):
         refuse_if_served(self, _SERVED)
         for name, fill in (('compute_ik', self._fill_best), ('compute_ik_all', self._fill_all)):
             answer = partial(self._answer, fill)
-            self.create_service(GetPositionIK, name, answer)
-        self.create_service(GetPositionFK, 'compute_fk', self._fk)
+            self.create_service(GetPositionIK, name, answer, qos_profile=_MANY)
+        self.create_service(GetPositionFK, 'compute_fk', self._fk, qos_profile=_MANY)
 
     def _follow_scene(self, cell: Cell) -> 'CollisionModel | None':
         """Return the collision model, or None, with a warning, where coal is missing."""
