@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Places as handles to drag: where a drag ends, the task node is requested to teach the place."""
 
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -25,7 +26,7 @@ _ANSWER = 5.0  # [s] for the task node to answer
 _ABANDONED = 10.0  # [s] without motion: the browser that dragged has gone
 _COLOURS = {'start': (60, 170, 90), 'target': (60, 110, 220)}
 _OTHER = (170, 120, 60)
-_SHORT = 90  # characters of a reason at a handle
+_LINE = 32  # characters of a line at a handle
 _DRAG, _FOLLOWS = 'not taught yet: drag me', 'follows a TF frame: updated by Plan'
 _SAME = 1e-4  # [m] and of a rotation matrix, between an event and TF
 _UNTAUGHT = (0.40, 0.20, 0.20)  # [m] of a place that is not taught yet
@@ -59,7 +60,6 @@ class PlaceHandle:
         self._by = -1  # the browser that drags
         self._server = server
         x, y, z = _UNTAUGHT
-        first = make_transform(np.eye(3), [x, y - 0.2 * number, z]) @ _T_TCP_HANDLE
         self._handle = server.scene.add_transform_controls(
             f'/places/{name}', scale=_SCALE, depth_test=False, opacity=0.8
         )
@@ -71,7 +71,7 @@ class PlaceHandle:
         self._label = server.scene.add_label(
             f'/places/{name}/label', name, position=(0.0, 0.0, 0.09), anchor='bottom-center'
         )
-        self._move(first)
+        self._move(make_transform(np.eye(3), [x, y - 0.2 * number, z]) @ _T_TCP_HANDLE)
         self._show_note(_DRAG)
         self._handle.on_update(self._drag)
 
@@ -90,6 +90,7 @@ class PlaceHandle:
         if not self._is_movable:
             self._move(self.T_base_link_tcp if self._taught is None else self._taught)
         elif event.phase != 'end':
+            self._show_note('')
             self._dragged, self._by = time.monotonic(), event.client_id
             self._on_drag(self.name, self.T_base_link_tcp)
         elif not self.is_dragged or event.client_id != self._by:
@@ -118,8 +119,7 @@ class PlaceHandle:
         self._requested = 0.0
         if self._taught is not None and not self.is_dragged:
             self._move(self._taught)
-        short = reason if len(reason) <= _SHORT else f'{reason[:_SHORT]}…'
-        self._show_note(f'refused: {short}')
+        self._show_note(f'refused: {reason.removeprefix(f"{self.name} not taught: ")}')
 
     def follow(self, T: Array) -> None:
         """
@@ -148,7 +148,8 @@ class PlaceHandle:
         self._handle.visible = is_offered
 
     def _show_note(self, text: str) -> None:
-        self._label.text = f'{self.name}: {text}' if text else self.name
+        note = f'{self.name}: {text}' if text else self.name
+        self._label.text = textwrap.fill(note, _LINE, max_lines=3, placeholder='…')
 
     def _move(self, T: Array) -> None:
         T = T @ _T_TCP_HANDLE
@@ -184,7 +185,7 @@ class PlaceHandles:
             T = pose_of(event.get('pose'))
             if T is not None:
                 warning = str(event.get('warning') or '')
-                handle.show_taught(T, f'taught; {warning[:_SHORT]}' if warning else '')
+                handle.show_taught(T, f'taught; {warning}' if warning else '')
         elif event['event'] == events.REFUSED:
             name = str(event.get('request', '')).removesuffix('_pose')
             if handle := self.all.get(name):

@@ -360,7 +360,8 @@ def test_a_place_under_a_drag_or_awaiting_its_answer_does_not_follow_its_frame(p
             assert click_arrives(page, socket)
             page.place.follow(T)
             np.testing.assert_allclose(page.place.T_base_link_tcp[:3, 3], DRAG['position'])
-    page.place.show_refusal('in collision')
+    page.place.show_refusal('target not taught: the TCP is 126 mm below the table')
+    assert page.place._label.text == 'target: refused: the TCP is 126\nmm below the table'
     page.place.follow(T)
     np.testing.assert_allclose(page.place.T_base_link_tcp, T, atol=1e-9)
 
