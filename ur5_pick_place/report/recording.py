@@ -452,7 +452,7 @@ def _installed_definition(kind: str) -> str:
         from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 
         return schema_text(getattr(importlib.import_module(f'{package}.msg'), name))
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, LookupError, OSError, ValueError) as error:
         raise InvalidInput(
             f'{kind}: the recording lacks its definition, and it is not installed ({error})'
         ) from error

@@ -4,19 +4,13 @@
 import importlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from types import ModuleType
 from typing import Any, BinaryIO
 
+from ament_index_python.packages import get_package_share_directory
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, ReliabilityPolicy
-from rosidl_parser.definition import (
-    AbstractString,
-    AbstractWString,
-    Array,
-    BasicType,
-    BoundedSequence,
-    NamespacedType,
-    UnboundedSequence,
-)
+from rosidl_parser.definition import NamespacedType
 
 from ur5_pick_place.errors import MissingPackage
 from ur5_pick_place.nodes.messages.cdr import class_of, type_name
@@ -26,7 +20,6 @@ FACTS = 'ur5_pick_place'
 
 _CHUNK = 2**18  # [bytes] that are lost together if a file is damaged: 0.3 s
 _SEPARATOR = 80 * '='
-_BASIC = {'boolean': 'bool', 'octet': 'byte', 'float': 'float32', 'double': 'float64'}
 
 
 class McapFile:
@@ -122,11 +115,17 @@ def mcap_writer() -> ModuleType:
 
 
 def schema_text(kind: type) -> str:
-    """Return the definition of a message as `.msg` text, followed by those it contains."""
-    return _fields(kind) + ''.join(
-        f'{_SEPARATOR}\nMSG: {type_name(other, "/")}\n{_fields(other)}'
+    """Return the installed definition of a message, followed by those of what it contains."""
+    return _definition(kind) + ''.join(
+        f'\n{_SEPARATOR}\nMSG: {type_name(other, "/")}\n{_definition(other)}'
         for other in _contained(kind)
     )
+
+
+def _definition(kind: type) -> str:
+    package, name = type_name(kind, '/').split('/')
+    file = Path(get_package_share_directory(package), 'msg', f'{name}.msg')
+    return file.read_text(encoding='utf-8')
 
 
 def _contained(kind: type) -> list[type]:
@@ -140,26 +139,3 @@ def _contained(kind: type) -> list[type]:
                 found[inner] = None
                 waiting.append(inner)
     return list(found)
-
-
-def _fields(kind: type) -> str:
-    names = kind.get_fields_and_field_types()  # type: ignore[attr-defined]
-    slots = kind.SLOT_TYPES  # type: ignore[attr-defined]
-    return ''.join(f'{_type(s)} {n}\n' for n, s in zip(names, slots, strict=True))
-
-
-def _type(slot: Any) -> str:
-    if isinstance(slot, Array):
-        return f'{_type(slot.value_type)}[{slot.size}]'
-    if isinstance(slot, BoundedSequence):
-        return f'{_type(slot.value_type)}[<={slot.maximum_size}]'
-    if isinstance(slot, UnboundedSequence):
-        return f'{_type(slot.value_type)}[]'
-    if isinstance(slot, NamespacedType):
-        return f'{slot.namespaced_name()[0]}/{slot.name}'
-    if isinstance(slot, BasicType):
-        return _BASIC.get(slot.typename, slot.typename)
-    name = 'wstring' if isinstance(slot, AbstractWString) else 'string'
-    assert isinstance(slot, (AbstractString, AbstractWString)), slot
-    bound = getattr(slot, 'maximum_size', None)
-    return f'{name}<={bound}' if bound else name
