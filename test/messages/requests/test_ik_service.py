@@ -225,9 +225,9 @@ def fill(message: object, values: dict) -> None:
             setattr(message, name, value)
 
 
-def test_the_call_of_the_readme_needs_only_a_pose_and_is_answered_as_it_stands(client) -> None:
+def test_the_call_of_the_page_needs_only_a_pose_and_is_answered_as_it_stands(client) -> None:
     call = r'^ros2 service call /compute_ik moveit_msgs/srv/GetPositionIK "(\{.*\})"$'
-    (text,) = re.findall(call, (CONFIG.parent / 'README.md').read_text(), re.MULTILINE)
+    (text,) = re.findall(call, (CONFIG.parent / 'docs/howto/moveit.md').read_text(), re.MULTILINE)
     values, request = yaml.safe_load(text), GetPositionIK.Request()
     assert list(values['ik_request']['pose_stamped']) == ['pose'] and len(values) == 1
     fill(request, values)
