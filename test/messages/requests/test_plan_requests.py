@@ -2,8 +2,7 @@
 """
 Thousands of wrong planning requests each get the right error, and what clients may wish is kept.
 
-The node's own callbacks are called, as its executor calls them; `test_planner_node.py` sends some
-of this garbage through DDS.
+The node's own callbacks are called, as its executor calls them.
 """
 
 import re

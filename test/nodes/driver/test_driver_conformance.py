@@ -5,7 +5,6 @@ To a client the simulated cell is the UR driver: its interface, through real rcl
 How the driver behaves behind it is in `test/unit/sim`.
 """
 
-
 import numpy as np
 import pytest
 from control_msgs.msg import JointTrajectoryControllerState
@@ -248,6 +247,3 @@ def test_tf_is_the_drivers_tree(cell):
         ('flange', 'tool0'),
     } <= edges
     assert len(edges) == 12
-
-
-# -- the process --------------------------------------------------------------------------------

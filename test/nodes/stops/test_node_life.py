@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Odd clocks and malformed messages end no node."""
 
-
 import pytest
 from action_msgs.msg import GoalStatusArray
 from cells import running_cell

@@ -256,15 +256,3 @@ def test_freedrive_of_another_client_is_no_foreign_motion_and_a_stop_ends_it(cel
     cell.stays_at_rest(1.0)
     assert SCALED in client.active_controllers()
     cell.recover()
-
-
-@pytest.mark.drill
-def test_a_rearm_is_refused_while_the_controller_is_inactive(cell):
-    client = cell.client
-    client.do('stop')
-    assert client.switch(off=[SCALED]).ok
-    refused = client.ask('rearm')
-    assert not refused.success and f'{SCALED} is inactive' in refused.message
-    assert client.switch(on=[SCALED]).ok
-    client.do('rearm')
-    client.job('go_home')
