@@ -123,10 +123,7 @@ class Controller(Robot):
             )
         elif not self._is_flooded:
             self._is_flooded = True
-            self._refuse(f'{_MOST_WAITING} programs wait to be compiled')
-
-    def _refuse(self, why: str) -> None:
-        self.textmsg(f'program not started: {why}')
+            self.textmsg(f'program not started: {_MOST_WAITING} programs wait to be compiled')
 
     def _start_compiled(self) -> None:
         self._is_flooded &= bool(self._waiting)
@@ -140,7 +137,8 @@ class Controller(Robot):
                 program.step()
                 program.kill()
             elif self.robot.mode is not RobotMode.RUNNING or not self.robot.safe:
-                self._refuse(f'the robot is {self.robot.mode.name}, {self.safety.name}')
+                state = f'{self.robot.mode.name}, {self.safety.name}'
+                self.textmsg(f'program not started: the robot is {state}')
             else:
                 self._start(program)
 
@@ -171,10 +169,8 @@ class Controller(Robot):
         self.outbox.append(messages.key_message(self.time, f'PROGRAM_XXX_{what}', name))
 
     def pause(self) -> bool:
-        if self.program is None or self.robot.program is not ProgramState.PLAYING:
-            return self.program is not None
-        self._pausing = True
-        return True
+        self._pausing |= self.program is not None and self.robot.program is ProgramState.PLAYING
+        return self.program is not None
 
     def play(self) -> bool:
         """Resume the program, or start the one that is loaded; refused while the arm cannot."""

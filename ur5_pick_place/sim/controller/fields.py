@@ -15,7 +15,6 @@ _FORMATS = {
     'BOOL': '?', 'UINT8': 'B', 'UINT32': 'I', 'UINT64': 'Q', 'INT32': 'i', 'DOUBLE': 'd',
     'VECTOR3D': '3d', 'VECTOR6D': '6d', 'VECTOR6INT32': '6i', 'VECTOR6UINT32': '6I',
 }  # fmt: skip
-_TOOL_TEMPERATURE = 25.0  # [deg C]
 
 Getter = Callable[[Sample], Any]
 
@@ -68,7 +67,7 @@ _COMPUTED: dict[str, tuple[str, Getter]] = {
     'standard_analog_output0': ('DOUBLE', lambda s: s.c.analog_output(0)),
     'standard_analog_output1': ('DOUBLE', lambda s: s.c.analog_output(1)),
     'tool_output_current': ('DOUBLE', lambda s: 0.05 if s.c.tool_voltage else 0.0),
-    'tool_temperature': ('DOUBLE', lambda s: _TOOL_TEMPERATURE),
+    'tool_temperature': ('DOUBLE', lambda s: 25.0),
     'tcp_force_scalar': ('DOUBLE', lambda s: float(np.linalg.norm(s.c.wrench[:3]))),
     'actual_joint_voltage': ('VECTOR6D', lambda s: (JOINT_VOLTAGE if s.is_powered else 0.0,) * 6),
     'actual_configurable_digital_input_bits': ('UINT64', lambda s: s.c.digital_inputs >> 8 & 255),
