@@ -15,7 +15,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.time import Time
 
-from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
+from ur5_pick_place.nodes.ros.executor import SteadyNode
 
 MESSAGES = 60
 PERIOD = 0.005  # [s]
@@ -75,15 +75,15 @@ def wait_sets(monkeypatch, node: Node, as_seen: Callable[[Node], Node]) -> int:
 def test_time_that_passes_does_not_wake_a_server_whose_results_expire_steadily(
     monkeypatch, simulated
 ):
-    assert wait_sets(monkeypatch, simulated, steady_expiry) < 5
+    assert wait_sets(monkeypatch, simulated, SteadyNode) < 5
 
 
 def test_it_wakes_a_server_as_rclpy_makes_it(monkeypatch, simulated):
-    """Else `steady_expiry` is needed no longer."""
+    """Else `SteadyNode` is needed no longer."""
     assert wait_sets(monkeypatch, simulated, lambda node: node) > MESSAGES / 4
 
 
 def test_goals_are_stamped_by_the_clock_of_the_node(simulated):
     clock = simulated.get_clock()
     clock.set_ros_time_override(Time(seconds=77.0, clock_type=clock.clock_type))
-    assert steady_expiry(simulated).get_clock().now().nanoseconds == 77e9
+    assert SteadyNode(simulated).get_clock().now().nanoseconds == 77e9

@@ -12,13 +12,11 @@ from functools import partial
 from typing import Any
 
 from control_msgs.action import GripperCommand
-from rclpy.action import ActionServer
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place.settings import GripperChoice
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.station import Station
@@ -37,9 +35,7 @@ class GripperCommands:
 
     def __init__(self, node: SerialNode, station: Station, choice: GripperChoice) -> None:
         self._node, self._station, self._choice = node, station, choice
-        self._server: ActionServer[Any, Any, Any] = ActionServer(
-            steady_expiry(node), GripperCommand, NAME, self._execute
-        )
+        self._server = node.create_action_server(GripperCommand, NAME, self._execute)
 
     async def _execute(self, goal: Any) -> GripperCommand.Result:
         position = goal.request.command.position

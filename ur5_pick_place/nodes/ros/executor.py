@@ -11,11 +11,14 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from types import SimpleNamespace
+from typing import Any, TypeVar, cast
 
 from rcl_interfaces.msg import ParameterType, SetParametersResult
 from rcl_interfaces.srv import SetParameters, SetParametersAtomically
+from rclpy.action import ActionServer
 from rclpy.callback_groups import CallbackGroup, ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import (
     ConditionReachedException,
@@ -63,6 +66,12 @@ class SerialNode(Node):
         if srv_type in (SetParameters, SetParametersAtomically):
             callback = partial(_set_parameters, callback)
         return super().create_service(srv_type, srv_name, callback, **options)
+
+    def create_action_server(
+        self, kind: type, name: str, execute: Callable[[Any], Any], **options: Any
+    ) -> 'ActionServer[Any, Any, Any]':
+        """Return the server of an action, whose results expire by the steady clock."""
+        return ActionServer(cast(Node, SteadyNode(self)), kind, name, execute, **options)
 
     async def in_pool(
         self, work: Callable[..., T], *arguments: Any, threads: ThreadPoolExecutor | None = None
@@ -113,6 +122,29 @@ class SerialNode(Node):
         """Have the executor resume what waits; a future that another thread set wakes nobody."""
         if self.executor is not None:
             self.executor.wake()
+
+
+class SteadyNode:
+    """
+    A node whose action servers stamp goals by its clock, and let results expire by the steady one.
+
+    With ROS time, rcl wakes the executor at every message of /clock once the first result could
+    have expired, even if there never was one. It then builds a wait set and finds nothing to do,
+    125 times a second, which takes a tenth of a core.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node, steady = node, Clock(clock_type=ClockType.STEADY_TIME)
+        # `steady` must live as long as its handle.
+        self._clock = SimpleNamespace(
+            now=node.get_clock().now, handle=steady.handle, steady=steady
+        )
+
+    def get_clock(self) -> Any:
+        return self._clock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._node, name)
 
 
 def _set_parameters(callback: Callable[[Any, Any], Any], request: Any, response: Any) -> Any:

@@ -14,7 +14,6 @@ from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.nodes.messages.conversions import code_with_message, success
 from ur5_pick_place.nodes.messages.refusals import refusal
 from ur5_pick_place.nodes.ros.executor import SerialNode
-from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.outcome import OnOutcome, Outcome
 
 _CANCELED = 'canceled by the client'
@@ -116,11 +115,6 @@ def serve_goals(
             known.cancel()
         return CancelResponse.ACCEPT
 
-    return ActionServer(
-        steady_expiry(node),
-        kind,
-        name,
-        run,
-        handle_accepted_callback=accept,
-        cancel_callback=cancel,
+    return node.create_action_server(
+        kind, name, run, handle_accepted_callback=accept, cancel_callback=cancel
     )
