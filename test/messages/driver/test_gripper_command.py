@@ -8,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from control_msgs.action import GripperCommand
-from rclpy.clock import Clock
 
 from ur5_pick_place.nodes.pick_place import gripper_command
 from ur5_pick_place.nodes.pick_place.settings import GripperChoice
@@ -22,13 +21,12 @@ ROBOTIQ = ActionGripper(ActionSettings(), None)
 DRAWN_IN = ActionGripper(ActionSettings(open_position=0.08, close_position=0.0), None)
 
 
-def command(monkeypatch, gripper, position, seen):
+def command(gripper, position, seen):
     """Return what a goal made the gripper do, its error or '', and the result."""
     done, errors, ends, served = [], [], [], []
-    server = lambda *words, **_options: served.extend(words)  # noqa: E731
-    monkeypatch.setattr(gripper_command, 'ActionServer', server)
     node = SimpleNamespace(
-        get_clock=Clock, get_logger=lambda: SimpleNamespace(error=errors.append)
+        create_action_server=lambda *words: served.extend(words),
+        get_logger=lambda: SimpleNamespace(error=errors.append),
     )
 
     async def ended(begin) -> Outcome:
@@ -49,7 +47,7 @@ def command(monkeypatch, gripper, position, seen):
         succeed=lambda: ends.append(''),
     )
     goal.request.command.position = position
-    result = asyncio.run(served[3](goal))
+    result = asyncio.run(served[2](goal))
     return ''.join(done), ends[0], (result.position, result.reached_goal, result.stalled)
 
 
@@ -75,15 +73,15 @@ def fingers(target, position, stalled=False, joint=None):
     ],
 )
 def test_metres_per_jaw_open_or_close_and_the_result_has_what_is_known(
-    monkeypatch, position, done, seen, result
+    position, done, seen, result
 ):
-    found = command(monkeypatch, DIGITAL, position, seen)
+    found = command(DIGITAL, position, seen)
     assert found[:2] == (done, '') and np.array_equal(found[2], result, equal_nan=True)
 
 
 @pytest.mark.parametrize('position', [-1.0, -0.0011, 0.03, 0.07, 0.14, 1e9, np.inf, np.nan])
-def test_what_no_jaw_can_do_moves_nothing(monkeypatch, position: float) -> None:
-    done, error, result = command(monkeypatch, DIGITAL, position, jaws(False))
+def test_what_no_jaw_can_do_moves_nothing(position: float) -> None:
+    done, error, result = command(DIGITAL, position, jaws(False))
     assert not done and f'position = {position:g}' in error and 'must be' in error
     assert math.isfinite(position) == ('the width of both jaws, send half' in error)
     assert result == (0.035, False, False), 'it is still open'
@@ -106,12 +104,12 @@ def test_what_no_jaw_can_do_moves_nothing(monkeypatch, position: float) -> None:
     ],
 )
 def test_a_gripper_with_a_server_takes_its_own_unit(
-    monkeypatch, gripper, position, done, seen, result
+    gripper, position, done, seen, result
 ):
-    assert command(monkeypatch, gripper, position, seen) == (done, '', result)
+    assert command(gripper, position, seen) == (done, '', result)
 
 
 @pytest.mark.parametrize('position', [-0.1, 0.85, 45.0, np.nan])
-def test_what_lies_beyond_the_ends_of_a_server_moves_nothing(monkeypatch, position):
-    done, error, _ = command(monkeypatch, ROBOTIQ, position, fingers(0.0, 0.0))
+def test_what_lies_beyond_the_ends_of_a_server_moves_nothing(position):
+    done, error, _ = command(ROBOTIQ, position, fingers(0.0, 0.0))
     assert not done and f'position = {position:g}: must' in error
