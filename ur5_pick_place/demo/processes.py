@@ -156,10 +156,8 @@ class NodeProcesses:
         Raises `ExecutionError`: a node has ended; gives its exit code or signal and its last log
         lines.
         """
-        for name, process in self._processes.items():
-            code = process.poll()
-            if code is not None:
-                raise ExecutionError(f'node {name} {how_ended(code)}{self._log_tail(name)}')
+        for name, how in self.ended.items():
+            raise ExecutionError(f'node {name} {how}{self._log_tail(name)}')
 
     @property
     def ended(self) -> dict[str, str]:

@@ -118,7 +118,8 @@ class Driver:
                 f'polyscope_x = true: a {ur_type} has PolyScope 3; choose a type that is not CB3'
             )
         self.world, self.period = world, period
-        self.joint_names: Sequence[str] = tuple(settings.tf_prefix + name for name in JOINT_NAMES)
+        self.tf_prefix = settings.tf_prefix
+        self.joint_names: Sequence[str] = tuple(self.tf_prefix + name for name in JOINT_NAMES)
         self.gripper_server: GripperServer | None = None
         if world.settings.gripper == ACTION and isinstance(world.hand, Fingers):
             self.gripper_server = GripperServer(world.hand, settings.gripper_action_type)

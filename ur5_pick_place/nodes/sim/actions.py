@@ -5,7 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 from control_msgs.action import FollowJointTrajectory
-from control_msgs.msg import JointTolerance as JointToleranceMsg
 from control_msgs.srv import QueryTrajectoryState
 from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue, SetParametersResult
 from rcl_interfaces.srv import GetParameters, SetParameters
@@ -26,12 +25,7 @@ from ur5_pick_place.nodes.sim.publishers import (
 )
 from ur5_pick_place.nodes.sim.services import through_link
 from ur5_pick_place.sim.controllers.controller_manager import PASSTHROUGH
-from ur5_pick_place.sim.controllers.goals import (
-    INVALID_GOAL,
-    AcceptedGoal,
-    GoalResult,
-    JointTolerance,
-)
+from ur5_pick_place.sim.controllers.goals import INVALID_GOAL, AcceptedGoal, GoalResult
 from ur5_pick_place.sim.controllers.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.driver import Driver
 
@@ -177,16 +171,15 @@ class TrajectoryServer(ActionFace):
 
     async def consider(self, request: FollowJointTrajectory.Goal) -> None:
         command = command_from_msg(request.trajectory)
-        tolerances = tolerances_from_msg(request.goal_tolerance)
-        self._controller.check_goal(command, self._driver.time, tolerances)
+        self._controller.check_goal(command, self._driver.time, request.goal_tolerance)
 
     def begin(self, request: FollowJointTrajectory.Goal) -> AcceptedGoal:
         try:
             return self._controller.start_goal(
                 command_from_msg(request.trajectory),
                 self._driver.time,
-                tolerances_from_msg(request.path_tolerance),
-                tolerances_from_msg(request.goal_tolerance),
+                request.path_tolerance,
+                request.goal_tolerance,
                 to_seconds(request.goal_time_tolerance),
             )
         except InvalidInput as error:  # it became inactive since the goal was accepted
@@ -274,11 +267,6 @@ def command_from_msg(message: JointTrajectory) -> TrajectoryCommand:
         for p in message.points
     ]
     return TrajectoryCommand(message.joint_names, points, to_seconds(message.header.stamp))
-
-
-def tolerances_from_msg(messages: list[JointToleranceMsg]) -> list[JointTolerance]:
-    """Return a goal's tolerances as the controller's, unchecked."""
-    return [JointTolerance(m.name, m.position, m.velocity, m.acceleration) for m in messages]
 
 
 def _key(handle: Any) -> bytes:

@@ -119,14 +119,14 @@ class SimDriver(SerialNode):
         world = World(cell, None, boxes, load_table_height(scene) if scene else 0.0)
         self._driver = driver = Driver(world, driver_settings, contact)
         self._period = world.cycle / own.real_time_factor
-        self._topics = Publishers(self, driver, driver_settings.tf_prefix, own.publish_tf)
-        self._driver_services = Services(self, driver, driver_settings.tf_prefix)
+        self._topics = Publishers(self, driver, own.publish_tf)
+        self._driver_services = Services(self, driver)
         serve_dashboard(self, driver)
         serve_simulation(self, driver)
         self._actions += [TrajectoryServer(self, driver, name) for name in driver.trajectory]
         self._gripper: GripperActions | None = None
         if driver.gripper_server:
-            self._gripper = GripperActions(self, driver, driver.gripper_server)
+            self._gripper = GripperActions(self, driver)
             self._actions.append(self._gripper)
         # The simulation wakes the executor with this: a Future must be completed from there.
         self._wake = self.create_guard_condition(self._monitor)

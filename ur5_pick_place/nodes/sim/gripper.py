@@ -13,20 +13,18 @@ from ur5_pick_place.nodes.messages.conversions import time_to_msg
 from ur5_pick_place.nodes.sim.actions import ActionFace
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.gripper_server import JOINT, GripperFault, GripperGoal, GripperServer
+from ur5_pick_place.sim.gripper_server import JOINT, GripperFault, GripperGoal
 from ur5_pick_place.sim.grippers import PARALLEL
 
 ACTION = 'robotiq_gripper_controller/gripper_cmd'
 
 
 class GripperActions(ActionFace):
-    """
-    Offers the gripper's action and publishes its joint, on the node of the simulated driver.
+    """Offers the gripper's action and publishes its joint, on the node of the simulated driver."""
 
-    `server`: the driver's.
-    """
-
-    def __init__(self, node: Node, driver: Driver, server: GripperServer) -> None:
+    def __init__(self, node: Node, driver: Driver) -> None:
+        server = driver.gripper_server
+        assert server
         self._is_parallel = server.kind == PARALLEL
         self._unanswered: list[Future[Any]] = []
         kind = ParallelGripperCommand if self._is_parallel else GripperCommand

@@ -50,8 +50,8 @@ _TRUTH_PERIOD = 0.040  # [s]
 class Publishers:
     """All topics of the cell."""
 
-    def __init__(self, node: Node, driver: Driver, tf_prefix: str, publish_tf: bool) -> None:
-        self._driver, self._world, self._prefix = driver, driver.world, tf_prefix
+    def __init__(self, node: Node, driver: Driver, publish_tf: bool) -> None:
+        self._driver, self._world, self._prefix = driver, driver.world, driver.tf_prefix
         self._cycles = 0
         self._alphabetical = sorted(range(6), key=lambda i: driver.joint_names[i])
         self._names = [driver.joint_names[i] for i in self._alphabetical]
@@ -76,7 +76,7 @@ class Publishers:
             now = time_to_msg(driver.time)
             T_world_base_link = inverse_transform(self._world.T_base_link_world)
             self._static_tf.sendTransform(
-                [_transform(frame, now) for frame in fixed_frames(tf_prefix, T_world_base_link)]
+                [_transform(f, now) for f in fixed_frames(self._prefix, T_world_base_link)]
             )
         self._part = node.create_publisher(PoseStamped, 'sim_driver/part_pose', 10)
         self._parts = node.create_publisher(PoseArray, 'sim_driver/part_poses', 10)

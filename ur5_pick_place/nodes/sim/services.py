@@ -46,15 +46,11 @@ _CLAIMS = {
 
 
 class Services:
-    """
-    Services and command topics, except those of trajectories, dashboard and faults.
+    """Services and command topics, except those of trajectories, dashboard and faults."""
 
-    `prefix`: of the frames.
-    """
-
-    def __init__(self, node: Node, driver: Driver, prefix: str) -> None:
+    def __init__(self, node: Node, driver: Driver) -> None:
         self._node, self._driver, self._world = node, driver, driver.world
-        self._prefix = prefix
+        self._prefix = driver.tf_prefix
         self._waiting: list[tuple[Request, Future[Any]]] = []
         self._set_io: Service[Any, Any] | None = None
         self._offer_set_io()

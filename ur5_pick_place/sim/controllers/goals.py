@@ -31,7 +31,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JointTolerance:
-    """A client's tolerance of one joint: > 0 replaces, 0 keeps the default, -1 switches it off."""
+    """
+    A client's tolerance of one joint: > 0 replaces, 0 keeps the default, -1 switches it off.
+
+    A message of the type of this name is taken as well.
+    """
 
     name: str
     position: float = 0.0  # [rad]
