@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ur5_pick_place.config_files import read_parameters, read_yaml, share_directory
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, load_model
@@ -20,7 +18,7 @@ from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.grippers import DIGITAL
-from ur5_pick_place.sim.layouts import mounted, table_height
+from ur5_pick_place.sim.layouts import Box, mounted, mounted_scene, table_height
 from ur5_pick_place.task.grippers.registry import DEFAULT, check_parameters
 
 CONFIG = share_directory() / 'config'
@@ -94,19 +92,14 @@ class CellSetup:
         """The scene of `scene_file`; a mounted arm has the same tool and part."""
         return load_scene(self.scene_file)
 
-    def scene_content(self, boxes: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    def scene_content(self, boxes: Sequence[Box] = ()) -> dict[str, Any]:
         """Return the content of the cell's scene file, with further boxes."""
         standing = read_yaml(self.scene_file, 'scene file')
-        content = mounted(standing, self.ur_type, self.mounting)
-        return {**content, 'boxes': [*content.get('boxes', []), *boxes]}
+        return mounted(standing, self.ur_type, self.mounting, boxes)
 
-    def write_scene(self, folder: Path, boxes: Sequence[Mapping[str, Any]] = ()) -> Path:
+    def write_scene(self, folder: Path, boxes: Sequence[Box] = ()) -> Path:
         """Return the scene file of all nodes; what differs from that of config/ is in `folder`."""
-        if self.mounting == FLOOR and not boxes:
-            return self.scene_file
-        path = folder / 'scene.yaml'
-        path.write_text(yaml.safe_dump(self.scene_content(boxes)), encoding='utf-8')
-        return path
+        return mounted_scene(self.scene_file, self.ur_type, self.mounting, folder, boxes)
 
     def nodes(
         self, scene_file: Path, parameters: Mapping[str, Mapping[str, Any]], **others: Any

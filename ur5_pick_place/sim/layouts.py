@@ -2,7 +2,7 @@
 """Where things are on the table of the cell, for every UR type; home is the same for all."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,9 @@ from ur5_pick_place.sim.physics.arm import link_frames, load_arm
 
 SpotPose = tuple[float, float, float]
 """x and y of the cube's centre in `base_link` [m], its rotation about z [rad]."""
+
+Box = Mapping[str, Any]
+"""An entry of `boxes` in a scene file."""
 
 
 class Layout(NamedTuple):
@@ -116,24 +119,28 @@ def table_height(ur_type: str, mounting: Mounting) -> float:
     return -round(max(_PEDESTAL, _FLANGE_HEIGHT - float(mounting.up @ T[:3, 3])), 2)
 
 
-def mounted(scene: Mapping[str, Any], ur_type: str, mounting: Mounting) -> dict[str, Any]:
-    """Return a scene file's content with the table of that arm, and the plate that holds it."""
-    if mounting == FLOOR:
-        return dict(scene)
-    plate = {
-        'name': 'plate',
-        'position': [0.0, 0.0, -_GAP - _PLATE[2] / 2],
-        'size': list(_PLATE),
-    }
-    height = table_height(ur_type, mounting)
-    return {**scene, 'table_height': height, 'boxes': [*scene.get('boxes', []), plate]}
+def mounted(
+    scene: Mapping[str, Any], ur_type: str, mounting: Mounting, boxes: Sequence[Box] = ()
+) -> dict[str, Any]:
+    """Return a scene file's content with the table and the plate of that arm, and more boxes."""
+    own: dict[str, Any] = {}
+    if mounting != FLOOR:
+        plate = {
+            'name': 'plate',
+            'position': [0.0, 0.0, -_GAP - _PLATE[2] / 2],
+            'size': list(_PLATE),
+        }
+        own, boxes = {'table_height': table_height(ur_type, mounting)}, [plate, *boxes]
+    return {**scene, **own, 'boxes': [*scene.get('boxes', []), *boxes]}
 
 
-def mounted_scene(scene_file: Path, ur_type: str, mounting: Mounting, folder: Path) -> Path:
-    """Return the scene file of a cell: as given, or that of a mounted arm in `folder`."""
-    if mounting == FLOOR:
+def mounted_scene(
+    scene_file: Path, ur_type: str, mounting: Mounting, folder: Path, boxes: Sequence[Box] = ()
+) -> Path:
+    """Return the scene file of a cell: as given, or with the content of `mounted`, in `folder`."""
+    if mounting == FLOOR and not boxes:
         return scene_file
-    content = mounted(read_yaml(scene_file, 'scene file'), ur_type, mounting)
+    content = mounted(read_yaml(scene_file, 'scene file'), ur_type, mounting, boxes)
     path = folder / 'scene.yaml'
     path.write_text(yaml.safe_dump(content), encoding='utf-8')
     return path
