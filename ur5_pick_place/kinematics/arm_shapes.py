@@ -36,8 +36,6 @@ from ur5_pick_place.kinematics.transforms import Array
 
 _UPPER_ARM, _FOREARM = 2, 3
 _LONG = {_UPPER_ARM: 0.425, _FOREARM: 0.39225}  # lengths on the ur5 [m]
-# Types with the links of another one, but for those that `arm_shapes.json` has.
-_LIKE = {'ur3_lab': 'ur3', 'ur16e': 'ur10e'}
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +52,7 @@ def arm_bodies(model: Model) -> tuple[LinkBody, ...]:
 
     A model of no known type gets the ur5's, scaled by the length of upper arm and forearm.
     """
-    if model.name in _LIKE or model.name in ARMS:
+    if model.name in _fitted() or model.name in ARMS:
         return _bodies(model.name)
     return _scaled(-float(model.a[1]), -float(model.a[2]), math.copysign(1.0, model.d[3]))
 
@@ -74,12 +72,14 @@ def _fitted() -> dict[str, dict[str, list[list[float]]]]:
     """
     Return for each type and link the coordinates of each body, x y z x y z ... [0.1 mm].
 
-    The entry `apart` has pairs of bodies instead.
+    A type has the links of the one that it is `like`, but for those of its own. The entry `apart`
+    has pairs of bodies instead.
     """
-    found: dict[str, dict[str, list[list[float]]]] = json.loads(
-        Path(__file__).with_suffix('.json').read_text()
-    )
-    return found
+    found = json.loads(Path(__file__).with_suffix('.json').read_text())
+    return {
+        name: {**found.get(own.pop('like', ''), {}), 'apart': [], **own}
+        for name, own in found.items()
+    }
 
 
 def _same(name: str) -> str:
@@ -89,12 +89,10 @@ def _same(name: str) -> str:
 
 @lru_cache
 def _bodies(name: str) -> tuple[LinkBody, ...]:
-    name = _same(name)
-    links = {**_fitted().get(_LIKE.get(name, name), {}), **_fitted().get(name, {})}
-    links.pop('apart', None)
     return tuple(
         LinkBody(LINKS.index(link), 1e-4 * np.array(body, dtype=float).reshape(-1, 3))
-        for link, bodies in links.items()
+        for link, bodies in _fitted().get(_same(name), {}).items()
+        if link != 'apart'
         for body in bodies
     )
 
