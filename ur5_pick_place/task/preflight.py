@@ -11,7 +11,7 @@ import numpy as np
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus, mode_fault
 from ur5_pick_place.errors import fixed, one_line
-from ur5_pick_place.kinematics import UR_TYPES
+from ur5_pick_place.kinematics.model import ARMS, UR_TYPES
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
@@ -41,8 +41,6 @@ OWN = {
 _SLOWEST = 100.0  # [Hz] of the driver's 125
 _OLDEST = 0.5  # [s] of joints on arrival; more is a clock that is wrong
 _SAME = (1e-3, np.deg2rad(0.1))  # [m], [rad] by which TF and our kinematics may differ
-# A type whose robot may call itself by another number at the dashboard: it is that arm.
-_ALSO = {'ur7e': 'ur5', 'ur12e': 'ur10'}
 _OTHER_ROBOT = 'give ur_type of this robot and its calibration file, or connect to the other robot'
 _FEW = 10  # joint_states at least
 
@@ -183,7 +181,8 @@ def _mounting(seen: Observed) -> Check:
 
 
 def _numbers(ur_type: str) -> tuple[str, str]:
-    return _number(ur_type), _number(_ALSO.get(ur_type, ur_type))
+    # At the dashboard a robot may have the number of the type whose links it has.
+    return _number(ur_type), _number(ARMS.get(ur_type, {}).get('like', ur_type))
 
 
 def _number(robot: str) -> str:

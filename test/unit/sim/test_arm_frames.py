@@ -8,7 +8,6 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
-from ur5_pick_place.sim.controller.personality import TYPE_CODES
 from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.sim.physics.arm import ARM_TYPES, fixed_frames, link_frames, load_arm
 
@@ -20,7 +19,6 @@ def test_each_table_of_types_has_this_one(ur_type):
     assert arm_bodies(load_model(ur_type)), 'kinematics/arm_shapes.json'
     assert ur_type in ARM_TYPES, 'sim/arms/<type>.yaml'
     assert ur_type in LAYOUTS, 'sim/layouts.py'
-    assert ur_type.removesuffix('e') in TYPE_CODES, 'sim/controller/personality.py'
 
 
 def pose(q, parent, child, prefix='', arm=UR5):

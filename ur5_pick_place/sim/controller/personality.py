@@ -10,11 +10,6 @@ from ur5_pick_place.sim.physics.arm import load_arm
 
 SERIES = 'cb3', 'e'
 _SOFTWARE = {True: (106339, 'Jun 20 2022'), False: (1214702, 'Mar 10 2025')}  # build, date
-# Robot types of the primary interface, by a type's name without the e of its series.
-TYPE_CODES = {
-    'ur3': 3, 'ur5': 1, 'ur7': 1, 'ur10': 2, 'ur12': 2, 'ur16': 4,
-    'ur8long': 6, 'ur15': 9, 'ur18': 5, 'ur20': 7, 'ur30': 8,
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,6 +41,6 @@ def personality(ur_type: str, series: str | None = None) -> Personality:
         step_time=arm.cycle,
         version=(*VERSIONS[arm.polyscope], build),
         date=date,
-        type_code=TYPE_CODES[ur_type.removesuffix('e')],
+        type_code=arm.code,
         model=load_model(ur_type),
     )

@@ -72,6 +72,7 @@ class Arm:
     cycle: float  # control period of the robot and its driver [s]
     polyscope: str  # the software that it is sold with: '3' of a CB3 robot, or '5'
     payload: float  # rated [kg]
+    code: int  # its robot type on the primary interface
     base: Link
     links: tuple[Link, ...]  # those that turn with joints 1 to 6
 
