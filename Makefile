@@ -12,7 +12,7 @@ help:
 	@echo '             START="x y yaw"  TARGET="x y yaw"  or SEED=… for random ones'
 	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
 	@echo '             METHOD=ik|resolved_rate|gradient|all  RTF=1 is the real-time factor'
-	@echo '             UR_TYPE=ur3|ur5|ur10|ur3e|ur5e|ur7e|ur10e|ur12e|ur16e|ur8long|ur15|ur18|ur20|ur30'
+	@echo '             UR_TYPE=ur5, or another type that docs/tutorials/robot_and_pc.md names'
 	@echo '             MOUNTING=floor|wall|ceiling or roll and pitch of the base, as "0 30" [deg]'
 	@echo '             WALL=0.35 puts a wall of that height [m] between start and target'
 	@echo '             GRIPPER=digital|vacuum|action: fingers, a suction cup, fingers behind an action'

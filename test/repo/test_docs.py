@@ -16,6 +16,7 @@ import yaml
 
 from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.kinematics import UR_TYPES
 from ur5_pick_place.task.grippers.registry import KINDS
 
 REPO = Path(__file__).resolve().parents[2]
@@ -97,6 +98,10 @@ def test_every_kind_of_gripper_has_a_file_and_a_row_that_links_to_it(kind):
     assert re.search(row, text_of('docs/howto/gripper.md'), re.MULTILINE)
     given, settings = read_parameters(CONFIG / name), KINDS[kind].settings_type
     assert given and given.keys() <= {field.name for field in fields(settings)}
+
+
+def test_every_ur_type_is_named_where_users_choose_theirs():
+    assert {*UR_TYPES} <= {*re.findall(r'\bur\w+', text_of('docs/tutorials/robot_and_pc.md'))}
 
 
 def test_every_parameter_of_an_example_is_declared():
