@@ -208,6 +208,8 @@ MALFORMED = [
     ),
     ('pin: 3', 'pni: 3', '', "stages[9] has the unknown key 'pni'"),
     (', seconds: 0.5', '', '', "wait lacks the key 'seconds'"),
+    ('do: wait,', 'do: wiat,', '', "do = 'wiat': must be one of"),
+    ('do: wait,', 'do: [wait],', '', "do = ['wait']: must be text"),
     ('pin: 3, value: true', 'pin: 3, value: 1', '', 'stages[9].value = 1'),
     ('pin: 3', 'pin: 16', '', 'stages[9].pin = 16: is an output of the gripper'),
     ('do: close', 'do: close, pin: 0', '', 'stages[2]: stage \'grip\': close takes no "pin"'),

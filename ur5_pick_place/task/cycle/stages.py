@@ -56,7 +56,7 @@ class Stage(Settings):
         None, 'the level that is awaited or set: true is on', kind=bool
     )
     timeout: float | None = setting(
-        None, 'the longest wait for an input', unit='s', low=0.0, high=_LONGEST_WAIT, kind=float
+        None, 'the longest wait', unit='s', low=0.0, high=_LONGEST_WAIT, kind=float
     )
 
     def __post_init__(self) -> None:
@@ -70,11 +70,11 @@ class Stage(Settings):
     @classmethod
     def from_dict(cls: type[Kind], values: Any, where: str = '') -> Kind:
         """
-        Return a stage as `Settings.from_dict` does; one that waits may have no name.
+        Return a stage as `Settings.from_dict` does; a move or an action must have a name.
 
         A key that this stage does not take is refused, whatever its value.
         """
-        if isinstance(values, Mapping) and values.get('do') in WAITS_AND_PINS:
+        if isinstance(values, Mapping) and values.get('do') not in (*MOVES, *ACTIONS):
             values = {'name': '', **values}
         stage = super().from_dict(values, where)
         allowed = _MOVE_KEYS if stage.is_move else WAITS_AND_PINS.get(stage.do, _NO_KEYS)[0]
