@@ -133,11 +133,13 @@ class DriverClient:
     def output(self, pin: int) -> bool:
         return self.io[-1][1].digital_out_states[pin].state
 
-    def until(self, condition, what: str = 'it', wall: float = 10.0) -> None:
-        """Spin until something is true."""
+    def until(self, condition, what='it', wall: float = 10.0) -> None:
+        """Spin until something is true; `what` may be a function that tells it on a timeout."""
         deadline = time.monotonic() + pace.wall(wall)
         while not condition():
-            assert time.monotonic() < deadline, f'timed out after {wall} s waiting for {what}'
+            if time.monotonic() >= deadline:
+                what = what() if callable(what) else what
+                raise AssertionError(f'timed out after {wall} s waiting for {what}')
             self.spin_once(0.1)
 
     def spin_once(self, seconds: float) -> None:

@@ -63,7 +63,11 @@ class TaskClient(DriverClient):
             assert not stops, f'stopped while waiting for {kind} {data}: {stops}'
             return [e for e in news if e['event'] == kind and data.items() <= e.items()]
 
-        self.until(found, f'event {kind} {data}', wall)
+        def what():
+            came = [e['event'] for e in self.events[since:]]
+            return f'event {kind} {data}; the state is {self.states[-1:]}, came: {came}'
+
+        self.until(found, what, wall)
         return found()[-1]
 
     def job(self, name):
