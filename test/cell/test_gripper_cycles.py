@@ -8,6 +8,7 @@ Fingers, cup and parts are those of the cell, judged by where the part is.
 import math
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,7 +18,7 @@ from lab.in_process import InProcessCell
 
 from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.sim.faults import GRIPPER_FAULTS
-from ur5_pick_place.task.job import Carry
+from ur5_pick_place.task.job import Carry, Job
 
 CONTRIBUTING = Path(__file__).parents[2] / 'CONTRIBUTING.md'
 START, TARGET = Spot(0.45, -0.20, 0.0), Spot(0.40, 0.25, math.radians(30.0))
@@ -217,3 +218,9 @@ def test_a_gripper_from_outside_runs_a_cycle_as_contributing_shows_it(tmp_path, 
     begin(cell, 'transfer')
     cell.inject('part_missing')
     assert 'the gripper reports no part' in stopped_by(cell)
+    kind = type(cell.station.gripper)
+    blind = kind(kind.settings_type(grip_feedback='none'), None)
+    job = Job('verify', blind.expect_part())
+    seen = replace(cell.port.observe(), stop_reason='')
+    assert job.tick(seen) is job.tick(seen) is None
+    assert job.is_done and not job.error, 'nothing is verified without feedback'

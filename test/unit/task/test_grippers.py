@@ -18,6 +18,7 @@ from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
 from ur5_pick_place.task.grippers.joint import GripperJoint
 from ur5_pick_place.task.grippers.registry import KINDS, check_parameters, gripper_type
@@ -104,6 +105,7 @@ def test_the_users_file_chooses_the_files_of_the_gripper(kind, files, tmp_path):
         (lambda: ActionSettings(part_positions=(0.1, 0.8)), 'fingers that close on nothing'),
         (lambda: ActionSettings(part_positions=(0.0, 0.5)), 'fingers that close on nothing'),
         (lambda: ActionSettings(part_positions=(2.0, 3.0)), 'must lie between open_position'),
+        (lambda: CellSettings(gripper='my_gripper:MyGripper'), r'own under /\*\*/pick_place'),
     ],
 )
 def test_impossible_settings_are_refused(settings, said):

@@ -85,10 +85,14 @@ def _refuse_unknown(node: Node, known: list[str]) -> None:
         return
     files = (share_directory() / 'config').glob('*.yaml')
     others = {name for file in files for name in read_parameters(file)}
+    # A class of the user's own has parameters that no other node knows.
+    gripper = str(getattr(node._parameter_overrides.get('gripper'), 'value', ''))
+    is_own = ':' in gripper and node.get_name() != 'pick_place'
     for name in given:
         if name not in known and name not in others:
             near = difflib.get_close_matches(name, [*known, *others], n=1)
             hint = f'; did you mean {near[0]}?' if near else f'; known: {", ".join(known)}'
+            hint = '; that of a gripper class goes under /**/pick_place' if is_own else hint
             raise InvalidInput(f'{node.get_name()}: unknown parameter {name!r}{hint}')
 
 

@@ -81,6 +81,11 @@ class CellSettings(Settings):
     )
 
     def __post_init__(self) -> None:
+        if ':' in str(self.gripper):
+            raise InvalidInput(
+                f'gripper = {self.gripper!r}: the simulated cell has {", ".join(GRIPPERS)}: name '
+                'a class of your own under /**/pick_place, not under /**'
+            )
         super().__post_init__()
         Mounting.read(self.mounting)
 
