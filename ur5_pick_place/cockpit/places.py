@@ -121,6 +121,10 @@ class PlaceHandle:
             self._move(self._taught)
         self._show_note(f'refused: {reason.removeprefix(f"{self.name} not taught: ")}')
 
+    def forget_refusal(self) -> None:
+        if self.is_taught:
+            self._show_note('')
+
     def follow(self, T: Array) -> None:
         """
         Show the pose of the TCP (4, 4) that TF has, if no drag and no answer is under way.
@@ -180,12 +184,14 @@ class PlaceHandles:
             handle.update(name in names, name in movable)
 
     def on_event(self, event: dict[str, Any]) -> None:
-        """Take an event `taught` or `refused`."""
+        """Take an event `taught`, `started` or `refused`."""
         if event['event'] == events.TAUGHT and (handle := self.all.get(str(event.get('place')))):
-            T = pose_of(event.get('pose'))
-            if T is not None:
+            if (T := pose_of(event.get('pose'))) is not None:
                 warning = str(event.get('warning') or '')
                 handle.show_taught(T, f'taught; {warning}' if warning else '')
+        elif event['event'] == events.STARTED:
+            for handle in self.all.values():
+                handle.forget_refusal()
         elif event['event'] == events.REFUSED:
             name = str(event.get('request', '')).removesuffix('_pose')
             if handle := self.all.get(name):

@@ -366,6 +366,17 @@ def test_a_place_under_a_drag_or_awaiting_its_answer_does_not_follow_its_frame(p
     np.testing.assert_allclose(page.place.T_base_link_tcp, T, atol=1e-9)
 
 
+def test_a_refusal_at_a_handle_goes_when_a_job_starts(page) -> None:
+    places = PlaceHandles(page.server, (0.04,) * 3, lambda *_: None, lambda *_: None)
+    places.offer(('start', 'target'), ('start', 'target'))
+    places.all['start'].show_taught(np.eye(4))
+    for name in ('start', 'target'):
+        places.on_event({'event': 'refused', 'request': f'{name}_pose', 'reason': 'too far'})
+        assert places.all[name]._label.text == f'{name}: refused: too far'
+    places.on_event({'event': 'started', 'job': 'run'})
+    assert places.all['start']._label.text == 'start'
+
+
 def test_a_dropped_plan_and_the_path_of_an_ended_motion_are_not_drawn(page) -> None:
     model, scene = load_model('ur5e'), Scene(0.0, Tool(np.eye(4)))
     view = CellView(page.server, model, scene)
