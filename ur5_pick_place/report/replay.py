@@ -21,35 +21,12 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
+from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
 from ur5_pick_place.nodes.ros.distro import count_servers
 from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.report.recording import Recording, read_recording
 
 _STATIC_FRAMES = '/tf_static'
-_LATCHED = (
-    '/robot_mode',
-    '/safety_mode',
-    '/robot_program_running',
-    '/trajectory_planner/motion_state',
-    '/monitored_planning_scene',
-    '/robot_description',
-    '/pick_place/state',
-    '/pick_place/markers',
-    _STATIC_FRAMES,
-)
-_SHOWN = (
-    *_LATCHED,
-    '/joint_states',
-    '/controller_state',
-    '/io_states',
-    '/tool_data',
-    '/speed_scaling',
-    '/planned_path',
-    '/pick_place/event',
-    '/tf',
-    '/sim_driver/part_pose',
-    '/sim_driver/finger_states',
-)
 _TYPE = re.compile(r'(\w+)/msg/([A-Z]\w*)', re.ASCII)
 _JOINTS = '/joint_states'
 _SERVED = ('trajectory_planner/stop', 'controller_manager/switch_controller')
@@ -57,6 +34,17 @@ _DISCOVERY = 1.5  # [s] within which other nodes are usually discovered
 _DEPTH = 100
 _MOST_FRAMES = 1000  # messages with static frames
 _LONGEST_GAP = 600.0  # [s] between two messages
+
+
+def _ending(topic: str) -> str:
+    """Return how a topic ends in any namespace; one of a controller, whatever its name."""
+    owner, _, last = topic.rpartition('/')
+    return f'/{last if owner.endswith(("_controller", "_broadcaster")) else topic.lstrip("/")}'
+
+
+_TOPICS = [topic for topic in recorded_topics('any_controller') if topic.is_shown]
+_SHOWN = tuple(_ending(topic.name) for topic in _TOPICS)
+_LATCHED = tuple(_ending(topic.name) for topic in _TOPICS if topic.is_latched)
 
 
 def replay(path: Path, rate: float) -> str:

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from action_msgs.msg import GoalStatusArray
 from control_msgs.msg import JointJog, JointTrajectoryControllerState
@@ -52,6 +53,7 @@ class RecordedTopic:
     # largest memory for it in the flight recorder [bytes]: 60 s of 500 Hz from an e-Series and 500
     # Hz from its gripper, with reserve
     most: int = 4 * _MB
+    is_shown: bool = False  # by a replay; never what commands
 
     @property
     def is_latched(self) -> bool:
@@ -62,37 +64,36 @@ class RecordedTopic:
 def recorded_topics(controller: str) -> tuple[RecordedTopic, ...]:
     """Return the topics of a recording; `controller` moves the arm."""
     stream, events, latched = Delivery.STREAM, Delivery.EVENTS, Delivery.LATCHED
+    shown = partial(RecordedTopic, is_shown=True)
     topics = [
-        RecordedTopic('joint_states', JointState, stream, 48 * _MB),
-        RecordedTopic(f'{_IO}/io_states', IOStates, stream, 48 * _MB),
-        RecordedTopic(f'{_IO}/tool_data', ToolDataMsg, stream, 12 * _MB),
-        RecordedTopic(f'{_IO}/robot_mode', RobotMode, latched),
-        RecordedTopic(f'{_IO}/safety_mode', SafetyMode, latched),
-        RecordedTopic(f'{_IO}/robot_program_running', Bool, latched),
-        RecordedTopic('speed_scaling_state_broadcaster/speed_scaling', Float64, stream, 12 * _MB),
+        shown('joint_states', JointState, stream, 48 * _MB),
+        shown(f'{_IO}/io_states', IOStates, stream, 48 * _MB),
+        shown(f'{_IO}/tool_data', ToolDataMsg, stream, 12 * _MB),
+        shown(f'{_IO}/robot_mode', RobotMode, latched),
+        shown(f'{_IO}/safety_mode', SafetyMode, latched),
+        shown(f'{_IO}/robot_program_running', Bool, latched),
+        shown('speed_scaling_state_broadcaster/speed_scaling', Float64, stream, 12 * _MB),
         RecordedTopic('forward_velocity_controller/commands', Float64MultiArray, events),
-        RecordedTopic(MOTION_STATE, String, latched),
+        shown(MOTION_STATE, String, latched),
         RecordedTopic('trajectory_planner/sent_goal', JointTrajectory, events, 16 * _MB),
         RecordedTopic('trajectory_planner/delta_twist_cmds', TwistStamped, events),
         RecordedTopic('trajectory_planner/delta_joint_cmds', JointJog, events),
         RecordedTopic(EXECUTION_EVENT, String, events),
-        RecordedTopic('planned_path', MarkerArray, events, 16 * _MB),
-        RecordedTopic('monitored_planning_scene', PlanningScene, latched, 32 * _MB),
-        RecordedTopic(TASK_STATE, String, latched),
-        RecordedTopic('pick_place/event', String, events, 8 * _MB),
-        RecordedTopic('pick_place/markers', MarkerArray, latched, 16 * _MB),
+        shown('planned_path', MarkerArray, events, 16 * _MB),
+        shown('monitored_planning_scene', PlanningScene, latched, 32 * _MB),
+        shown(TASK_STATE, String, latched),
+        shown('pick_place/event', String, events, 8 * _MB),
+        shown('pick_place/markers', MarkerArray, latched, 16 * _MB),
         RecordedTopic('/diagnostics', DiagnosticArray, events),
-        RecordedTopic('/tf', TFMessage, stream, 16 * _MB),
-        RecordedTopic('/tf_static', TFMessage, latched),
-        RecordedTopic('robot_description', String, latched),
-        RecordedTopic('sim_driver/part_pose', PoseStamped, stream),
-        RecordedTopic('sim_driver/finger_states', JointState, stream),
+        shown('/tf', TFMessage, stream, 16 * _MB),
+        shown('/tf_static', TFMessage, latched),
+        shown('robot_description', String, latched),
+        shown('sim_driver/part_pose', PoseStamped, stream),
+        shown('sim_driver/finger_states', JointState, stream),
     ]
     for name in dict.fromkeys((controller, *_CONTROLLERS)):
         topics += [
-            RecordedTopic(
-                f'{name}/controller_state', JointTrajectoryControllerState, stream, 48 * _MB
-            ),
+            shown(f'{name}/controller_state', JointTrajectoryControllerState, stream, 48 * _MB),
             RecordedTopic(f'{name}/joint_trajectory', JointTrajectory, events, 16 * _MB),
             RecordedTopic(
                 f'{name}/follow_joint_trajectory/_action/status', GoalStatusArray, latched
