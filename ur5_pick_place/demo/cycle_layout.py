@@ -155,7 +155,7 @@ def task_of(
                 f'place {name!r} is read from the TF frame {place.from_frame!r}, which the demo '
                 'does not publish: use make cell CYCLE=… and examples/tag_broadcaster.py'
             )
-    moves = tuple((pick, _last_place(cycle, pick)) for pick in pick_places(cycle))
+    moves = tuple(moves_of(cycle).items())
     if grid and (len(moves) != 1 or TARGET not in spots):
         raise InvalidInput(
             '--grid needs a cycle that picks from one place and has a place named target'
@@ -173,17 +173,20 @@ def task_of(
     return Task(spots, moves, ends, displacement)
 
 
-def pick_places(cycle: Cycle) -> list[str]:
+def moves_of(cycle: Cycle) -> dict[str, str]:
     """
-    Return the places where parts must lie at first, in order.
+    Return where each part must lie at first, in order, and where it ends.
 
     A place at which an earlier transfer puts a part down needs none.
     """
+    found: dict[str, str] = {}
     laid: set[str] = set()
-    found: list[str] = []
     for transfer in transfers(annotate(cycle)):
-        if transfer.pick not in laid and transfer.pick not in found:
-            found.append(transfer.pick)
+        for first, at in found.items():
+            if at == transfer.pick:
+                found[first] = transfer.release
+        if transfer.pick not in laid:
+            found.setdefault(transfer.pick, transfer.release)
         laid.add(transfer.release)
     return found
 
@@ -202,13 +205,6 @@ def _ends(
         for cycle_poses in poses_by_cycle(PatternSettings.from_dict(pattern(grid)), poses)
         for _, release in moves
     )
-
-
-def _last_place(cycle: Cycle, place: str) -> str:
-    for moved in transfers(annotate(cycle)):
-        if moved.pick == place:
-            place = moved.release
-    return place
 
 
 def wall_across(start: Spot, target: Spot, height: float) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ur5_pick_place.demo.configuration import CONFIG, CellSetup
-from ur5_pick_place.demo.cycle_layout import layout, pick_places, read_cycle
+from ur5_pick_place.demo.cycle_layout import layout, moves_of, read_cycle
 from ur5_pick_place.demo.options import add_setup
 from ur5_pick_place.demo.processes import NodeProcesses, begin_command, reserved, working_folder
 from ur5_pick_place.demo.spots import Spot, SpotChecker, default_spots, spot_of
@@ -89,7 +89,7 @@ def _run(given: argparse.Namespace) -> None:
     spots = layout(cycle, setup)
     places = _poses_file(setup, domain)
     taught, remark = usable_places(PosesFile(places).poses)
-    pick = next(iter(pick_places(cycle)), '')
+    pick = next(iter(moves_of(cycle)), '')
     start = spots.get(pick, default_spots(setup)[0])
     if pick in taught:
         start, remark = spot_of_cube(taught[pick].T_base_tcp, setup)
