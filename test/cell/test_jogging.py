@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lab.in_process import InProcessCell
+from scenes import box_at
 
 from ur5_pick_place.control.loops.jog_velocity import JogVelocity, JointVelocity, ToolVelocity
 from ur5_pick_place.errors import ExecutionError, GateRefusal
@@ -20,7 +21,7 @@ from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, exp_so3
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.scene.inertias import Load
-from ur5_pick_place.planning.scene.scene import Box, Part
+from ur5_pick_place.planning.scene.scene import Part
 
 R_BASE_LINK = T_BASE_BASE_LINK[:3, :3]
 STILL = JointVelocity(np.zeros(6))
@@ -193,9 +194,7 @@ def test_zeros_begin_nothing_and_end_a_jog():
 
 
 def put_wall(cell, x=0.66):
-    T = np.eye(4)
-    T[:3, 3] = x, 0.2, 0.4
-    box = Box('wall', T, (0.02, 0.5, 0.8))
+    box = box_at('wall', (x, 0.2, 0.4), (0.02, 0.5, 0.8))
     cell.planner.set_scene(replace(cell.planner.scene, boxes=(box,)))
 
 

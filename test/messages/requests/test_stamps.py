@@ -16,6 +16,7 @@ from moveit_msgs.msg import AttachedCollisionObject, PlanningScene, PositionIKRe
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK
 from moveit_requests import UR5, Codes, box_message, line_request, motion_request
 from rclpy.serialization import serialize_message
+from scenes import pose as shifted
 from sensor_msgs.msg import JointState
 from taught_poses import NOW
 from tf2_msgs.msg import TFMessage
@@ -38,12 +39,6 @@ from ur5_pick_place.task.cycle.file import PlaceSettings
 
 BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link from base
 MOVED = PICK + [0.25, 0.0, 0.0, 0.0, 0.0, 0.0]  # about 0.1 m further
-
-
-def shifted(x: float, y: float = 0.0, z: float = 0.0) -> np.ndarray:
-    T = np.eye(4)
-    T[:3, 3] = x, y, z
-    return T
 
 
 T_TOOL_CAMERA = shifted(0.05, 0.0, -0.03)

@@ -3,6 +3,8 @@
 The planner node moves the simulated driver's arm, through real rclpy clients.
 
 What is spoilt is not executed, a cancel brakes on the path, and a stop holds until it is rearmed.
+A closed loop is a planned roll-out, executed by naming its method; how it ends at a stop or at a
+fault is in `test/unit/control`.
 """
 
 import re
@@ -239,3 +241,38 @@ def test_a_cancel_of_move_action_brakes_and_a_second_motion_is_refused(client):
     client.run(0.3)
     assert begin + 0.005 < client.q[0] < 1.9 and np.abs(client.qd).max() < 1e-3
     client.state('ready')
+
+
+METHODS = {'resolved_rate': 'RESOLVED_RATE', 'gradient': 'JACOBIAN_TRANSPOSE'}
+WAY = np.array([0.03, 0.1, -0.04])  # [m]
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_a_roll_out_is_run_as_a_closed_loop_to_its_goal(client, method):
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    T[:3, 3] += WAY
+    told, planned = len(client.states), client.plan(pose_goal(T), METHODS[method])
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    _, code = client.end(client.start(planned.trajectory, [method]))
+    assert code.val == CODE.SUCCESS, code.message
+    miss = (T_BASE_LINK_BASE @ forward(MODEL, client.look()))[:3, 3] - T[:3, 3]
+    assert 1e3 * np.linalg.norm(miss) <= 0.2
+    assert 'moving' in client.states[told:]
+    client.state('ready')
+
+
+def test_what_is_no_roll_out_of_a_method_is_refused_and_nothing_moves(client):
+    """The same way in joint space swings the tool off the line."""
+    goal = HOME + [1.2, 0.3, -0.6, 0.2, 0.0, 0.5]
+    trajectory = client.plan(joints(goal)).trajectory
+
+    def ask():
+        for names, code in (
+            (['magic'], CODE.INVALID_GOAL_CONSTRAINTS),
+            (['gradient', 'resolved_rate'], CODE.INVALID_GOAL_CONSTRAINTS),
+            (['resolved_rate'], CODE.INVALID_MOTION_PLAN),
+        ):
+            _, reply = client.end(client.start(trajectory, names))
+            assert reply.val == code, reply.message
+
+    assert moved_by(client, ask, 0.1) < 1e-4

@@ -11,11 +11,12 @@ from dataclasses import replace
 
 import numpy as np
 from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE, taught
+from scenes import thing_at
 
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.shapes import Cuboid
-from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
+from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan import CyclePlanner
@@ -34,9 +35,7 @@ HEIGHT = 0.1  # of the points above
 
 def at(p, size, name='block'):
     """Return a client's box with its centre at p, in `base_link` [m]."""
-    T = np.eye(4)
-    T[:3, 3] = p
-    return SceneObject(name, T, (PlacedShape(Cuboid(np.array(size)), np.eye(4)),))
+    return thing_at(name, Cuboid(np.array(size)), p)
 
 
 def planner_among(*objects, model=MODEL, **settings):

@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import solids
 from motion_planners import tool_down
+from scenes import box_at, thing_at
 from solids import SCENE, UR5, Array, Placed, cuboid, own_bodies
 
 from ur5_pick_place.kinematics import inverse, link_frames
 from ur5_pick_place.planning.collision.collision import CollisionModel, collision_model
-from ur5_pick_place.planning.scene.scene import Box, Scene
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.shapes import Cylinder
-from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
+from ur5_pick_place.planning.scene.world import World
 
 # Centres, and the edges of a box or radius and height of an upright cylinder.
 Bodies = list[tuple[tuple[float, float, float], tuple[float, ...]]]
@@ -103,8 +104,8 @@ def problem(family: str, seed: int) -> Problem:
         rng = np.random.default_rng(k)
         bodies, T_start, T_goal = FAMILIES[family](rng)
         named = [(f'{family} {i}', *body) for i, body in enumerate(bodies)]
-        boxes = tuple(placed(*body) for body in named if len(body[2]) == 3)
-        objects = {body[0]: cylinder(*body) for body in named if len(body[2]) == 2}
+        boxes = tuple(box_at(*body) for body in named if len(body[2]) == 3)
+        objects = {n: thing_at(n, Cylinder(*size), at) for n, at, size in named if len(size) == 2}
         here = replace(SCENE, boxes=boxes, world=World(objects=objects))
         collision = collision_model(UR5, here)
         start = free_solution(collision, T_start, rng)
@@ -113,20 +114,6 @@ def problem(family: str, seed: int) -> Problem:
             continue
         return Problem(here, start, goal)
     raise AssertionError(f'no problem of family {family} from seed {seed} on')
-
-
-def placed(name: str, centre: tuple[float, ...], size: tuple[float, ...]) -> Box:
-    T = np.eye(4)
-    T[:3, 3] = centre
-    return Box(name, T, np.array(size))
-
-
-def cylinder(
-    name: str, centre: tuple[float, ...], size: tuple[float, float]
-) -> SceneObject:
-    T = np.eye(4)
-    T[:3, 3] = centre
-    return SceneObject(name, T, (PlacedShape(Cylinder(*size), np.eye(4)),))
 
 
 def free_solution(

@@ -13,7 +13,7 @@ from scipy.spatial import ConvexHull
 from ur5_pick_place.kinematics import inverse, load_model
 from ur5_pick_place.kinematics.arm_shapes import arm_bodies
 from ur5_pick_place.kinematics.transforms import make_transform
-from ur5_pick_place.planning.scene.scene import Box, Scene
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
 
@@ -233,9 +233,3 @@ def elbow_up_at(x, y, z, yaw=0.0):
     q, ok = inverse(UR5, tool_down(x, y, z, yaw))
     assert ok[0]
     return q[0]
-
-
-def box_at(name, position, size):
-    T = np.eye(4)
-    T[:3, 3] = position
-    return Box(name, T, size)

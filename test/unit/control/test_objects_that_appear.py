@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from closed_loop_cell import PLANNER, TCP, Bench
 from motion_planners import FAST, make_planner, tool_down
-from solids import box_at
+from scenes import box_at
 from stop_cell import Anything, Cell, moving, turn
 
 from ur5_pick_place.kinematics import HOME, forward, inverse

@@ -25,6 +25,7 @@ from motion_planners import (
 from motion_planners import planner as planner
 from numpy.polynomial import Polynomial
 from obstacle_scenes import problem
+from scenes import box_at
 
 from ur5_pick_place.errors import (
     BlockedPath,
@@ -40,7 +41,7 @@ from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
-from ur5_pick_place.planning.scene.scene import Box, Scene
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.timing.ptp import concatenate, stretch, time_ptp
 
@@ -249,9 +250,7 @@ def test_a_dip_of_a_few_milliradians_into_an_object_is_seen():
     tcp = (np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(MODEL, q) @ SCENE.tool.T_tool_tcp)[:3, 3]
 
     def planner(top: float) -> MotionPlanner:
-        T = np.eye(4)
-        T[:3, 3] = *tcp[:2], top - 0.05
-        shelf = Box('shelf', T, np.array((0.3, 0.3, 0.1)))
+        shelf = box_at('shelf', (*tcp[:2], top - 0.05), (0.3, 0.3, 0.1))
         return MotionPlanner(MODEL, QUICK, Scene(-1.0, SCENE.tool, boxes=(shelf,)))
 
     tops = np.arange(tcp[2] - 0.02, tcp[2] + 0.1, 2e-4)

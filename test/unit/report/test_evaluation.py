@@ -12,6 +12,7 @@ from scipy.spatial.transform import Rotation
 from ur5_pick_place.demo.cycle_layout import transfer
 from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
 from ur5_pick_place.report.evaluation import evaluate, measured, misplacement
 from ur5_pick_place.report.motion import RecordedJoints, motion_of
@@ -38,10 +39,8 @@ ASKED = {
 
 
 def pose(x: float, y: float, z: float, yaw: float) -> np.ndarray:
-    T = np.eye(4)
-    T[:3, :3] = Rotation.from_euler('z', yaw, degrees=True).as_matrix()
-    T[:3, 3] = x, y, z
-    return T
+    R = Rotation.from_euler('z', yaw, degrees=True).as_matrix()
+    return make_transform(R, [x, y, z])
 
 
 def samples_of(T_gripped: np.ndarray, *T_ends: np.ndarray) -> Samples:

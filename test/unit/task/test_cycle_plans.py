@@ -10,6 +10,7 @@ from cycle_poses import MODEL, ORIGIN, POSES, SCENE, taught
 from obedient_robot import Task, plan_of, planner_of
 from obedient_robot import cycle_planner as cycle_planner
 from optimum_on_grid import grid_optimum
+from scenes import box_at, with_boxes
 
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
@@ -20,7 +21,7 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, inverse_trans
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
 from ur5_pick_place.planning.paths.follow import JointPath, follow
-from ur5_pick_place.planning.scene.scene import Box, Part, Tool
+from ur5_pick_place.planning.scene.scene import Part, Tool
 from ur5_pick_place.task.cycle.pattern import PatternSettings, others, poses_by_cycle
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import Transfer
@@ -153,10 +154,8 @@ def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
 
 
 def test_a_box_of_the_scene_may_have_the_name_of_a_part_that_was_placed(cycle_planner):
-    T = np.eye(4)
-    T[:3, 3] = -0.5, 0.0, 0.1
     planner = copy(cycle_planner.planner)
-    planner.set_scene(replace(SCENE, boxes=[*SCENE.boxes, Box('part 1', T, np.full(3, 0.1))]))
+    planner.set_scene(with_boxes(SCENE, box_at('part 1', (-0.5, 0.0, 0.1), (0.1, 0.1, 0.1))))
     row = {'target_grid': (3, 1, 1), 'target_pitch': (0.09, 0.0, 0.0)}
     cycle = planner_of(cycle_planner, arm=planner, **row)
     placed = cycle.plan(POSES, HOME).cycles[-1][0].placed_parts
@@ -266,9 +265,8 @@ def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
     q = next(s.motion.trajectory.q[0] for s in plan.cycles[0] if s.name == 'retreat, home')
     up, _ = cycle_planner.motions_home(POSES, q)
     assert len(cycle_planner.motions_home(POSES, up.trajectory.q[-1])) == 1
-    T = np.eye(4)
-    T[:3, 3] = 0.35 + 0.09, 0.25, 0.07  # on another part beside the target
-    beside = Box('part 1', T, np.full(3, 0.045), is_part=True)
+    on_another = 0.35 + 0.09, 0.25, 0.07  # beside the target
+    beside = box_at('part 1', on_another, np.full(3, 0.045), is_part=True)
     _, home = cycle_planner.motions_home(POSES, q, None, [beside])
     assert cycle_planner.planner.among([beside]).why_blocked(home.trajectory.q) == ''
 
@@ -298,9 +296,8 @@ def test_an_arm_above_a_place_or_away_from_it_has_nothing_to_leave(cycle_planner
 
 def test_an_arm_that_cannot_leave_a_place_straight_up_is_told_to_be_jogged_away(cycle_planner):
     q = cycle_planner.plan(POSES, HOME).cycles[0][-1].motion.trajectory.q[0]
-    T = np.eye(4)
-    T[:3, 3] = *(T_BASE_LINK_BASE @ POSES['target'].T_base_tcp)[:2, 3], 0.35
-    arm = cycle_planner.planner.among([Box('lid', T, np.array((0.1, 0.1, 0.02)))])
+    x, y = (T_BASE_LINK_BASE @ POSES['target'].T_base_tcp)[:2, 3]
+    arm = cycle_planner.planner.among([box_at('lid', (x, y, 0.35), (0.1, 0.1, 0.02))])
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
         places = [(name, pose.T_base_tcp[:3, 3]) for name, pose in POSES.items()]
         retract_from_place(arm, q, places, TaskSettings())

@@ -10,6 +10,7 @@ from cycle_poses import MODEL, POSES, SCENE, taught
 from impossible_tasks import CYCLE, FAST, TASKS, TCP, at, impossible_task, planner_among
 from motion_planners import ptp_to_pose
 from obedient_robot import Task
+from scenes import box_at
 
 from ur5_pick_place.errors import ExecutionError, GateRefusal, PlanningCanceled, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, all_solutions
@@ -17,7 +18,6 @@ from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.planning import planner as planner_module
 from ur5_pick_place.planning.joint_goals import check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.cycle.steps import annotate
 from ur5_pick_place.task.places.check import visits
 
@@ -81,12 +81,8 @@ def test_the_carried_part_counts_where_it_is_carried(untimed):
 
 def test_branches_that_are_called_possible_are_so_and_no_others():
     rng = np.random.default_rng(5)
-    block = Box('block', np.eye(4) + 0.0, np.array([0.2, 0.2, 0.6]))
-    T = np.eye(4)
-    T[:3, 3] = [0.3, -0.3, 0.3]
-    planner = MotionPlanner(
-        MODEL, FAST, replace(SCENE, boxes=(replace(block, T_base_link_box=T),))
-    )
+    block = box_at('block', (0.3, -0.3, 0.3), (0.2, 0.2, 0.6))
+    planner = MotionPlanner(MODEL, FAST, replace(SCENE, boxes=(block,)))
     kinds = {True: 0, False: 0}
     for _ in range(60):
         T = T_BASE_BASE_LINK @ np.diag([1.0, -1.0, -1.0, 1.0])

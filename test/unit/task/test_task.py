@@ -13,12 +13,13 @@ import pytest
 from cycle_poses import MODEL, ORIGIN, POSES, SCENE
 from obedient_robot import TICK, Task, plan_of, planner_of
 from obedient_robot import cycle_planner as cycle_planner
+from scenes import thing_at
 
 from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.scene.shapes import Cuboid
-from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
+from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.job import Carry, Compute, Job, RunMotion, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
@@ -26,6 +27,7 @@ from ur5_pick_place.task.pending_motion import LOST, PendingMotion
 from ur5_pick_place.task.plan import CyclePlanner
 
 CANCELED = Outcome.failed('canceled by the client')
+CRATE = Cuboid(np.full(3, 0.1))
 
 
 @pytest.fixture
@@ -71,7 +73,7 @@ def test_a_run_is_refused_only_for_what_its_plan_meets(cycle_planner):
     machine = Task(own).machine
 
     def show(**objects):
-        world = World({name: crate_at(name, *p) for name, p in objects.items()})
+        world = World({name: thing_at(name, CRATE, p) for name, p in objects.items()})
         planner.set_scene(replace(SCENE, world=world))
 
     show(lamp=(-1.2, 1.3, 0.2))
@@ -92,16 +94,10 @@ def test_a_run_is_refused_only_for_what_its_plan_meets(cycle_planner):
     assert machine.start_run(POSES) == 'run started'
 
 
-def crate_at(name, x, y, z):
-    T = np.eye(4)
-    T[:3, 3] = x, y, z
-    return SceneObject(name, T, (PlacedShape(Cuboid(np.full(3, 0.1)), np.eye(4)),))
-
-
 def test_an_object_that_moved_while_a_plan_was_made_is_looked_at_before_the_run(cycle_planner):
     planner = copy.copy(cycle_planner.planner)
     own = planner_of(cycle_planner, arm=planner)
-    walled = replace(SCENE, world=World({'wall': crate_at('wall', 0.45, 0.02, 0.15)}))
+    walled = replace(SCENE, world=World({'wall': thing_at('wall', CRATE, (0.45, 0.02, 0.15))}))
     planner.set_scene(walled)
 
     def blink(_branch, stage, _share):

@@ -17,6 +17,7 @@ from motion_planners import (
     tool_down,
 )
 from motion_planners import planner as planner
+from scenes import box_at
 
 from ur5_pick_place.errors import BlockedPath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
@@ -24,7 +25,6 @@ from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.paths.moves import PathSegment, path_of
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
-from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.planning.timing.path_timing import time_path
 
@@ -134,7 +134,7 @@ class TestChain:
         assert with_part.scene.carried and not planner.scene.carried
         high, low = (PathSegment(tool_down(0.45, -0.2, z, 0)) for z in (0.2, 0.065))
         q_high = planner.chain(q_start, [high]).trajectory.q[-1]
-        post = Box('post', np.block([[np.eye(3), np.c_[[0.45, -0.2, 0.02]]], [0, 0, 0, 1]]), POST)
+        post = box_at('post', (0.45, -0.2, 0.02), POST)
         for each in (planner, with_part):
             each.set_scene(replace(SCENE, boxes=(post,)))
         planner.chain(q_high, [low])

@@ -14,6 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import classify, forward, inverse
+from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.planning.paths.curves import (
     BlendedCurve,
     Line,
@@ -32,9 +33,7 @@ def rotation(axis, angle):
 
 
 def pose(position, axis=(0, 0, 1), angle=0.0):
-    T = np.eye(4)
-    T[:3, :3], T[:3, 3] = rotation(axis, angle), position
-    return T
+    return make_transform(rotation(axis, angle), position)
 
 
 def random_pose(rng):

@@ -13,7 +13,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from motion_planners import FAST, PICK, auto_to_pose, ptp_to_pose, tool_down
-from obstacle_scenes import FAMILIES, clearance, placed, problem
+from obstacle_scenes import FAMILIES, clearance, problem
+from scenes import box_at
 from solids import SCENE, UR5
 
 from ur5_pick_place.errors import GateRefusal, PlanningCanceled, PlanningError
@@ -62,7 +63,7 @@ def test_the_arm_reaches_through_a_window_into_a_closed_cage(rng):
         'lower bar': ([0.0, y + 0.35, z - 0.2], [width, 0.04, 0.04]),
         'upper bar': ([0.0, y + 0.35, z + 0.1], [width, 0.04, 0.04]),
     }
-    boxes = tuple(placed(name, *where) for name, where in walls.items())
+    boxes = tuple(box_at(name, *where) for name, where in walls.items())
     scene = replace(SCENE, table_height=-0.9, boxes=boxes)
     planner, q_start = planner_in(scene), np.array([0.0, -1.57, 0.0, -1.57, -1.57, 0.0])
     solutions = planner.joint_goals(tool_down(0.05, -0.70, -0.30), HOME)
@@ -116,7 +117,7 @@ def test_a_way_to_a_pose_keeps_the_branch_that_is_asked_for(branch):
 
 
 def test_what_is_carried_goes_round_too(rng):
-    wall = placed('wall', (0.5, 0.0, 0.15), (0.4, 0.03, 0.3))
+    wall = box_at('wall', (0.5, 0.0, 0.15), (0.4, 0.03, 0.3))
     rod = replace(SCENE.part, size=np.array([0.04, 0.04, 0.25]))
     planner = planner_in(replace(SCENE, boxes=(wall,), part=rod))
     poses = np.array([tool_down(0.42, -0.28, 0.18), tool_down(0.42, 0.28, 0.18)])
@@ -133,7 +134,7 @@ def test_what_is_carried_goes_round_too(rng):
 def test_a_place_in_a_body_is_refused_at_once_by_its_name():
     goal = problem('wall', 0).q_goal
     T = forward(UR5, goal)
-    block = placed('anvil', tuple(-T[:2, 3]) + (0.1,), (0.1, 0.1, 0.2))
+    block = box_at('anvil', tuple(-T[:2, 3]) + (0.1,), (0.1, 0.1, 0.2))
     planner = planner_in(replace(SCENE, boxes=(block,)))
     begin = time.process_time()
     with pytest.raises(GateRefusal, match='goal is in collision.*anvil'):
@@ -147,8 +148,8 @@ def test_a_place_in_a_body_is_refused_at_once_by_its_name():
 
 def test_where_there_is_no_way_the_refusal_names_what_is_in_the_way_and_keeps_the_time():
     ring = [((0.4, y, 0.6), (2.4, 0.02, 1.2)) for y in (0.12, 0.16)]
-    boxes = tuple(placed(f'partition {i}', *b) for i, b in enumerate(ring))
-    lid = placed('lid', (0.0, 0.0, 1.2), (2.4, 2.4, 0.02))
+    boxes = tuple(box_at(f'partition {i}', *b) for i, b in enumerate(ring))
+    lid = box_at('lid', (0.0, 0.0, 1.2), (2.4, 2.4, 0.02))
     planner = planner_in(replace(SCENE, boxes=(*boxes, lid)))
     here = auto_to_pose(planner_in(SCENE), HOME, tool_down(0.45, -0.3, 0.2)).trajectory.q[-1]
     there = here + [1.4, 0, 0, 0, 0, 0]

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from calibration_files import calibrated_arm
 from motion_planners import tool_down
-from solids import HALF_CUBE, SCENE, UR5, box_at, elbow_up_at
+from scenes import box_at
+from solids import HALF_CUBE, SCENE, UR5, elbow_up_at
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, load_model

@@ -8,6 +8,7 @@ import coal
 import numpy as np
 import pytest
 from motion_planners import PICK, make_planner
+from scenes import pose, thing_at
 from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, elbow_up_at, of_boxes, polyhedron
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, PlanningError
@@ -36,9 +37,7 @@ FACES = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
 
 
 def placed(shape, *at: float, name: str = 'thing') -> SceneObject:
-    T = np.eye(4)
-    T[:3, 3] = at or (0.0, 0.0, 0.0)
-    return SceneObject(name, T, (PlacedShape(shape, np.eye(4)),))
+    return thing_at(name, shape, at)
 
 
 def contact(*things: SceneObject, q=HOME):
@@ -220,8 +219,7 @@ def test_a_part_that_is_no_file_s_is_still_carried_when_an_object_comes():
 def test_what_is_attached_is_kept_off_and_its_weight_counts():
     dynamics = Dynamics(UR5, [Load(0.5, np.zeros(3))])
     planner = MotionPlanner(UR5, MotionSettings(), SCENE, dynamics)
-    T = np.eye(4)
-    T[2, 3] = 0.2
+    T = pose(z=0.2)
 
     def attach(length: float, mass: float) -> None:
         shapes = (PlacedShape(Cylinder(0.01, length), np.eye(4)),)
