@@ -126,6 +126,7 @@ class RobotStatus:
     speed_scaling: float = 1.0  # 0 to 1; 1 until the driver reports it
     # why the trajectory controller would refuse a motion; empty if it would not, or if unknown
     why_inactive: str = ''
+    is_repeated: bool = False  # whether the last joint_states had the stamp of those before
     _last: tuple[float, Array] | None = None  # as received, even if impossible
 
     @property
@@ -165,7 +166,8 @@ class RobotStatus:
         if self.is_impossible(stamp, q, names):
             return
         if self.arrived is not None and before is not None:
-            if stamp == self.stamp:
+            self.is_repeated = stamp == self.stamp
+            if self.is_repeated:
                 return  # a message that is repeated shows nothing of the arm: that is silence
             # They go back with a driver that was restarted.
             stamps = abs(stamp - before[0]) if stamp_gap is None else stamp_gap
@@ -252,8 +254,9 @@ def find_fault(
     if not is_streamed:
         limit = max(limit, settings.running_joint_state_timeout)
     if silence > limit:
+        what = f'with the stamp {status.stamp:.3f} s' if status.is_repeated else 'silent'
         return (
-            f'joint_states silent for {silence:.2f} s (limit {limit} s); check the driver and the '
+            f'joint_states {what} for {silence:.2f} s (limit {limit} s); check the driver and the '
             'link to the robot'
         )
     return mode_fault(status, settings.check_modes)

@@ -130,4 +130,5 @@ def test_a_message_that_is_repeated_with_its_stamp_is_silence():
         cell.status.update_joints(stamp, q, np.zeros(6), JOINT_NAMES, cell.now)
         cell.executor.on_joints()
         cell.executor.watch()
-    assert 'joint_states silent' in cell.state and cell.port.running is None
+    assert f'joint_states with the stamp {stamp:.3f} s for 0.5' in cell.state
+    assert cell.port.running is None
