@@ -33,7 +33,6 @@ Poses = Mapping[str, TaughtPose]
 RUN = 'run'
 """The job that carries out a plan."""
 _IDLE_TICKS = 3  # of which one is observed without a job, to save the processor's time
-_UNSEEN = 0.3  # [s] without an observation, in which a part may have come or gone
 PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
 
 
@@ -80,7 +79,7 @@ class Machine:
     def __post_init__(self) -> None:
         self.planner, self.emit = self.run.planner, self.run.emit
         self._lock = threading.RLock()
-        self._part_held = Stable(_UNSEEN)
+        self._part_held = Stable()
         self._on_end: OnOutcome = lambda _outcome: None
 
     @property

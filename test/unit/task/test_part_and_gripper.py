@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
+import obedient_robot
 import pytest
 from cycle_poses import MODEL
 from obedient_robot import TICK, ObedientPort, Robot, Task, opened, planner_of
@@ -157,6 +158,14 @@ def test_nobody_else_may_close_the_open_gripper_on_the_way(task, stage):
         robot.follow(job, [robot.q] * 2)
     assert not job.is_done
     assert 'someone else has closed the gripper; open it with ~/open_gripper' in task.do().error
+
+
+def test_a_part_is_seen_by_joint_states_of_9_hz_too(task, monkeypatch):
+    """On which each tick depends; a cycle waited for ever for a stable signal."""
+    monkeypatch.setattr(obedient_robot, 'TICK', 0.11)
+    task.begin()
+    task.tick()
+    assert task.count('grasp_verified') == 1 and task.events[-1] == ('done', {'job': 'run'})
 
 
 def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(task):

@@ -7,6 +7,7 @@ from ur5_pick_place.errors import ExecutionError
 
 SETTLING = 0.1
 """How long the signal of a part must be stable to count [s]."""
+_UNSEEN = 0.3  # [s] without a sample, in which the level may have changed
 _BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip causes one
 
 
@@ -14,18 +15,16 @@ class Stable:
     """
     A level that counts once it is stable for `SETTLING`; None = it is unknown.
 
-    It may have changed where it was not sampled for longer than `gap` [s]. `since` is the time of
-    the last change [s].
+    `since` is the time of the last change [s].
     """
 
-    def __init__(self, gap: float = SETTLING) -> None:
-        self._gap = gap
+    def __init__(self) -> None:
         self._level: bool | None = None
         self.since = self._latest = -math.inf
 
     def update(self, t: float, level: bool | None) -> bool | None:
         """Take the level at time `t` [s] and return it once it is stable, else None."""
-        if level != self._level or not 0.0 <= t - self._latest <= self._gap:
+        if level != self._level or not 0.0 <= t - self._latest <= _UNSEEN:
             self._level, self.since = level, t
         self._latest = t
         return level if t - self.since >= SETTLING else None
