@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cells import running_cell
 from control_msgs.msg import JointJog, JointTrajectoryControllerState
-from driver_client import SCALED
+from driver_client import SCALED, by_name
 from planner_client import CODE, MODEL, T_BASE_LINK_BASE, PlannerClient, pose_goal
 from rcl_interfaces.srv import GetParameters
 from task_client import START, TARGET, TaskClient
@@ -30,8 +30,7 @@ WAY = np.array([0.05, 0.08, -0.04])  # [m]
 
 def positions(messages):
     """Return the positions of tool0 in base_link, (n, 3) [m], in messages of the joints."""
-    q = [[m.position[list(m.name).index(name)] for name in JOINT_NAMES] for m in messages]
-    return (T_BASE_LINK_BASE @ forward(MODEL, np.array(q)))[:, :3, 3]
+    return (T_BASE_LINK_BASE @ forward(MODEL, np.array([*map(by_name, messages)])))[:, :3, 3]
 
 
 def follow_a_line(client):
@@ -70,8 +69,7 @@ def jog(client):
         for _ in range(25):
             publisher.publish(JointJog(joint_names=[JOINT_NAMES[0]], velocities=[speed]))
             client.run(0.03)
-    assert max(abs(m.position[list(m.name).index(JOINT_NAMES[0])] - begin)
-               for m in client.joints[-200:]) > 0.1
+    assert max(abs(by_name(m)[0] - begin) for m in client.joints[-200:]) > 0.1
     client.state('ready')
 
 

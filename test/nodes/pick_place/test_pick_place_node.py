@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cells import CONFIG, running_cell
 from control_msgs.action import GripperCommand
-from driver_client import IO, LATCHED
+from driver_client import IO, LATCHED, by_name
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import CollisionObject, PlanningScene
 from moveit_msgs.srv import ApplyPlanningScene
@@ -28,7 +28,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.demo.processes import NodeProcesses
-from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES
+from ur5_pick_place.kinematics import BRANCHES, HOME
 from ur5_pick_place.nodes.cell.node_list import node_list
 
 pytestmark = pytest.mark.nodes
@@ -196,6 +196,5 @@ def test_the_other_cell_was_not_touched(cell):
     cell.hear(JointState, '/cell3/joint_states', joints.append)
     cell.hear(IOStates, f'/cell3/{IO}/io_states', io.append)
     cell.until(lambda: joints and io, 'the other cell')
-    q = dict(zip(joints[-1].name, joints[-1].position, strict=True))
-    np.testing.assert_allclose([q[name] for name in JOINT_NAMES], HOME, atol=1e-4)
+    np.testing.assert_allclose(by_name(joints[-1]), HOME, atol=1e-4)
     assert not io[-1].digital_out_states[16].state

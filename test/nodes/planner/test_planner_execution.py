@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
+from driver_client import by_name
 from moveit_msgs.msg import CollisionObject, PlanningScene
 from planner_client import (
     CODE,
@@ -171,10 +172,6 @@ def test_move_action_plans_executes_and_tells_what_it_did(client):
     heard = {tuple(by_name(m)) for m in client.joints[first:]}
     assert heard & {tuple(p.positions) for p in trace.points}  # as measured
     np.testing.assert_allclose(trace.points[-1].positions, client.q, atol=3e-3)
-
-
-def by_name(message):
-    return [message.position[list(message.name).index(name)] for name in JOINT_NAMES]
 
 
 def test_move_action_may_only_plan(client):

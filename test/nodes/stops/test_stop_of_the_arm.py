@@ -50,13 +50,6 @@ def at_home(cell):
         client.job('go_home')
 
 
-def set_off(cell, q=TURNED, seconds=8.0):
-    """Let a foreign client move the arm; returns its goal's handle once the arm moves."""
-    handle = cell.client.send(goal(rest(q, seconds)))
-    cell.client.until(lambda: np.abs(cell.client.qd).max() > 0.05, 'the arm to move')
-    return handle
-
-
 def test_a_foreign_goal_is_stopped_and_latched_as_foreign_motion(cell):
     client = cell.client
     handle = client.send(goal(rest(TURNED, 8.0)))
@@ -171,7 +164,8 @@ def test_nodes_that_ctrl_c_ends_let_the_arm_brake_along_its_path_first(cell, nam
 def test_both_nodes_restarted_find_the_goal_that_outlived_its_sender(cell):
     client = cell.client
     cell.kill('trajectory_planner', 'pick_place')
-    set_off(cell, seconds=25.0)  # for both to start on a slow PC
+    client.send(goal(rest(TURNED, 25.0)))  # for both to start on a slow PC
+    client.until(lambda: np.abs(client.qd).max() > 0.05, 'the arm to move')
     cell.start('trajectory_planner')
     cell.start('pick_place')
     client.until(lambda: cell.planner.startswith('stopped: foreign motion'), 'the planner', 20.0)

@@ -118,17 +118,12 @@ class DriverClient:
     @property
     def q(self) -> np.ndarray:
         """Measured joints in controller order, (6,) [rad]."""
-        return self.by_name('position')
+        return by_name(self.joints[-1], 'position')
 
     @property
     def qd(self) -> np.ndarray:
         """Measured speeds likewise [rad/s]."""
-        return self.by_name('velocity')
-
-    def by_name(self, field: str) -> np.ndarray:
-        message = self.joints[-1]
-        values = dict(zip(message.name, getattr(message, field), strict=True))
-        return np.array([values[name] for name in JOINT_NAMES])
+        return by_name(self.joints[-1], 'velocity')
 
     def output(self, pin: int) -> bool:
         return self.io[-1][1].digital_out_states[pin].state
@@ -223,6 +218,12 @@ class DriverClient:
         assert self.result(handle)[0] == 'succeeded'
         self.run(0.3)
         assert abs(self.q - q).max() < 1e-3
+
+
+def by_name(message: JointState, field: str = 'position') -> np.ndarray:
+    """Values of a message in controller order, (6,)."""
+    values = dict(zip(message.name, getattr(message, field), strict=True))
+    return np.array([values[name] for name in JOINT_NAMES])
 
 
 def point(q, seconds: float, **derivatives) -> JointTrajectoryPoint:

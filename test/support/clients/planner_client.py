@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the planner for tests, and the goals and objects that it sends."""
 
+from functools import partial
+
 import numpy as np
 from action_msgs.msg import GoalStatus
 from driver_client import LATCHED, DriverClient
@@ -25,11 +27,13 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.kinematics.transforms import tool_down as pose_down
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 CODE = MoveItErrorCodes
 T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
 MODEL = load_model('ur5')
+tool_down = partial(pose_down, yaw=0.0)  # of tool0 in base_link
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 
 
@@ -174,13 +178,6 @@ def pose_goal(T, link='tool0', frame='base_link'):
     for axis in 'xyz':
         setattr(orientation, f'absolute_{axis}_axis_tolerance', 1e-3)
     return Constraints(position_constraints=[position], orientation_constraints=[orientation])
-
-
-def tool_down(x, y, z):
-    """tool0 in base_link, pointing down."""
-    T = np.diag([1.0, -1.0, -1.0, 1.0])
-    T[:3, 3] = x, y, z
-    return T
 
 
 def moved_by(client, action, seconds=0.5):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.kinematics.transforms import tool_down
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_from_matrix
 
@@ -16,9 +17,7 @@ ORIGIN = Provenance('ur5', '', numbers_from_matrix(SCENE.tool.T_tool_tcp), 0.0)
 
 
 def taught(x, y, yaw=0.0, z=0.0225):
-    c, s = np.cos(yaw), np.sin(yaw)
-    T = np.array([[c, s, 0, x], [s, -c, 0, y], [0, 0, -1, z], [0, 0, 0, 1.0]])
-    T = np.diag([-1.0, -1.0, 1.0, 1.0]) @ T
+    T = np.diag([-1.0, -1.0, 1.0, 1.0]) @ tool_down(x, y, z, yaw)
     return TaughtPose(numbers_from_matrix(T), ORIGIN, '2020-01-01T00:00:00+00:00')
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import BPoly
 
-from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.kinematics import load_model, transforms
 from ur5_pick_place.planning.limits import MotionSettings, Scaling, tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene_file import load_scene
@@ -36,9 +36,7 @@ def planner():
 
 def tool_down(x, y, z, yaw=0.0):
     """T_base_tool with the TCP of the cell at x, y, z [m] in base_link, tool pointing down."""
-    c, s = np.cos(yaw), np.sin(yaw)
-    T = np.array([[c, s, 0, x], [s, -c, 0, y], [0, 0, -1, z + 0.145], [0, 0, 0, 1.0]])
-    return np.diag([-1.0, -1.0, 1.0, 1.0]) @ T
+    return np.diag([-1.0, -1.0, 1.0, 1.0]) @ transforms.tool_down(x, y, z + 0.145, yaw)
 
 
 def speed_of(q, qd):
@@ -62,7 +60,6 @@ def peaks(trajectory, limits):
         np.abs(qddd / limits.qddd).max(),
         speed_of(q, qd).max() / limits.speed,
     )
-
 
 
 def ptp_to_pose(planner, q_start, T, scaling=Scaling(), branch=''):
