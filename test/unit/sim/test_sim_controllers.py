@@ -54,6 +54,7 @@ def test_one_request_restarts_an_active_controller_and_aborts_its_goal(driver):
     run(driver, 0.1)
     assert switch(driver, on=[SCALED], off=[SCALED])[0]
     assert (goal.outcome.status, goal.outcome.code) == ('aborted', -1)
+    assert goal.outcome.message == 'Current goal cancelled during deactivate transition.'
     assert driver.controllers.motion == SCALED
 
 

@@ -375,20 +375,6 @@ def test_cancelling_an_ended_goal_changes_nothing():
     assert (old.outcome, new.outcome) == (REACHED, REACHED)
 
 
-def test_deactivation_aborts_the_goal_and_activation_holds():
-    cell = Cell()
-    goal = cell.send(rest(1.0))
-    cell.run(0.4)
-    cell.controller.deactivate()
-    assert goal.outcome == GoalResult(
-        'aborted', -1, 'Current goal cancelled during deactivate transition.'
-    )
-    cell.controller.activate(cell.q)
-    held = cell.q.copy()
-    cell.run(0.5)
-    assert cell.q == pytest.approx(held)
-
-
 def test_a_topic_trajectory_replaces_the_motion_and_the_goal_ends_with_it():
     cell = Cell()
     goal = cell.send(rest(1.0))
@@ -399,13 +385,3 @@ def test_a_topic_trajectory_replaces_the_motion_and_the_goal_ends_with_it():
     assert goal.outcome == REACHED
     assert taken == pytest.approx(0.5, abs=3 * CYCLE)
     assert cell.q == pytest.approx(elsewhere, abs=1e-3)
-
-
-def test_a_topic_trajectory_that_cannot_be_followed_ends_in_a_hold():
-    cell = Cell()
-    cell.controller.follow(command(rest(0.5)), cell.now)
-    cell.stuck = True
-    cell.run(1.0)
-    cell.stuck = False
-    cell.run(1.0)
-    assert cell.q == pytest.approx(HERE)
