@@ -85,7 +85,6 @@ def _refuse_unknown(node: Node, known: list[str]) -> None:
         return
     files = (share_directory() / 'config').glob('*.yaml')
     others = {name for file in files for name in read_parameters(file)}
-    # A class of the user's own has parameters that no other node knows.
     gripper = str(getattr(node._parameter_overrides.get('gripper'), 'value', ''))
     is_own = ':' in gripper and node.get_name() != 'pick_place'
     for name in given:

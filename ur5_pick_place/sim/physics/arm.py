@@ -42,7 +42,6 @@ _ARMS = Path(__file__).parents[1] / 'arms'
 ARM_TYPES = tuple(sorted((file.stem for file in _ARMS.glob('*.yaml')), key=lambda s: (len(s), s)))
 
 
-
 class Housing(NamedTuple):
     """A cylinder from `start` to `end` in its link [m], and the depth of a dome at its end."""
 

@@ -49,8 +49,7 @@ class Gripper(ABC):
 
     `part_signal`, `is_closed` and `is_open` are called every tick of 8 ms: for a slow device a
     thread keeps their values. Give its connection to the constructor with a default, so that a
-    test without a cell passes a fake; the cell in process, which runs ahead of threads, makes the
-    gripper itself: CONTRIBUTING.md tells how it gets a fake driver, and time.
+    test without a cell passes a fake; CONTRIBUTING.md tells how one with a cell does.
 
     - `settings`: of the class's `settings_type`
     - `voltage`: supply that the gripper needs [V]; None if not configured
