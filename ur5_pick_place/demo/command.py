@@ -104,7 +104,8 @@ def _keep(work: Path, options: DemoOptions, runs: list[RecordedMessages]) -> int
     except (Ur5PickPlaceError, OSError) as error:
         print(f'demo: {_reason(error, work)}', file=sys.stderr)
         return 1
-    print('', *(run_text(run, with_stages=False) for run in report.runs), sep='\n', end='\n\n')
+    texts = (run_text(run, with_stages=False) for run in report.runs)
+    print('', '\n\n'.join(texts), '', sep='\n')
     files = ', '.join(name for name in FILES if (made / name).exists())
     print(f'{options.out / LATEST} -> {made.name}: {files}')
     failed = [run.result for run in report.runs if not run.result['success']]
