@@ -10,6 +10,7 @@ import pytest
 from pace import until
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.pick_place import statistics_file
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.task import events
 from ur5_pick_place.task.statistics import (
@@ -162,7 +163,7 @@ def test_an_unreadable_file_is_kept_aside_with_a_warning(tmp_path):
     assert 'is a pipe' in warnings[1]
 
 
-def test_a_full_disk_is_one_warning_and_the_older_file_is_left(tmp_path, monkeypatch):
+def test_a_full_disk_is_one_warning_and_once_it_is_not_all_is_counted(tmp_path, monkeypatch):
     path, warnings, tried = tmp_path / 'statistics.json', [], threading.Event()
     save_statistics(path, Tally(cycles=3))
     before = path.read_text()
@@ -171,6 +172,7 @@ def test_a_full_disk_is_one_warning_and_the_older_file_is_left(tmp_path, monkeyp
         tried.set()
         raise OSError(28, 'No space left on device')
 
+    monkeypatch.setattr(statistics_file, '_AGAIN', 0.1)
     monkeypatch.setattr(os, 'fsync', fail)
     kept = StatisticsFile(path, warnings.append)
     for _ in range(3):
@@ -182,3 +184,5 @@ def test_a_full_disk_is_one_warning_and_the_older_file_is_left(tmp_path, monkeyp
     assert path.read_text() == before
     assert json.loads(before)['cycles'] == 3
     assert kept.figures()['cycles'] == '3 since start, 6 in all'
+    monkeypatch.setattr(os, 'fsync', lambda _descriptor: None)
+    until(lambda: load_statistics(path).cycles == 6)

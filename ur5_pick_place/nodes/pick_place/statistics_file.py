@@ -10,6 +10,8 @@ from typing import Any
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.statistics import Statistics, load_statistics, save_statistics
 
+_AGAIN = 10.0  # [s] after which a file that could not be written is written again
+
 
 def statistics_path(poses_file: Path) -> Path:
     """Return where the statistics of the robot are kept whose poses are in a file."""
@@ -62,7 +64,7 @@ class StatisticsFile:
 
     def _keep_saving(self) -> None:
         while True:
-            self._changed.wait()
+            self._changed.wait(_AGAIN if self._is_failing else None)
             self._changed.clear()
             with self._lock:
                 total, self._statistics.is_new = deepcopy(self._statistics.total), False
