@@ -115,15 +115,6 @@ def test_the_first_reason_in_the_drivers_order_is_given():
         cell.controller.start_goal(everything, cell.now)
 
 
-def test_an_inactive_controller_refuses():
-    cell = Cell()
-    cell.controller.deactivate()
-    with pytest.raises(InvalidInput, match='not running'):
-        cell.send(rest(1.0))
-    with pytest.raises(InvalidInput, match='not running'):
-        cell.controller.follow(command(rest(1.0)), cell.now)
-
-
 def test_joints_are_matched_by_name():
     cell = Cell()
     order = [3, 0, 5, 1, 4, 2]
