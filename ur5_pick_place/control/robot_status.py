@@ -271,8 +271,9 @@ def mode_fault(status: RobotStatus, are_required: bool = True) -> str | None:
     """
     if are_required and (status.safety_mode is None or status.robot_mode is None):
         return (
-            'robot mode and safety mode not received yet; is io_and_status_controller active? '
-            'Mock hardware need not publish them: use robot:=mock, which sets check_modes: false'
+            'robot mode and safety mode not received: is the driver there, and its '
+            'io_and_status_controller active? Mock hardware need not publish them: use '
+            'robot:=mock, which sets check_modes: false'
         )
     if status.safety_mode not in (None, SAFETY_NORMAL, SAFETY_REDUCED):
         name, advice = _SAFETY.get(status.safety_mode, (f'safety mode {status.safety_mode}', ''))

@@ -54,7 +54,7 @@ def test_a_robot_that_runs_normally_or_reduced_may_move(mode):
         ({'q': None}, 'no joint_states yet'),
         ({'bad_joints': 'elbow_joint = nan'}, 'impossible joint_states: elbow_joint = nan'),
         ({'silent_since': 9.8}, r'joint_states silent for 0\.25 s'),
-        ({'safety_mode': None}, 'not received yet'),
+        ({'safety_mode': None}, 'not received: is the driver there'),
         ({'safety_mode': 3}, 'protective stop; .*unlock'),
         ({'safety_mode': 5}, 'safeguard stop'),
         ({'safety_mode': 6}, 'emergency stop'),
