@@ -254,10 +254,10 @@ def find_fault(
     if not is_streamed:
         limit = max(limit, settings.running_joint_state_timeout)
     if silence > limit:
-        what = f'with the stamp {status.stamp:.3f} s' if status.is_repeated else 'silent'
+        kept = f'joint_states with the stamp {status.stamp:.3f} s for'
+        what = kept if status.is_repeated else 'joint_states silent for'
         return (
-            f'joint_states {what} for {silence:.2f} s (limit {limit} s); check the driver and the '
-            'link to the robot'
+            f'{what} {silence:.2f} s (limit {limit} s); check the driver and the link to the robot'
         )
     return mode_fault(status, settings.check_modes)
 
