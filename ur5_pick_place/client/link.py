@@ -37,6 +37,8 @@ _NAMES = (TASK, PLANNER, IK)
 _LATEST = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 # All in wall-clock time, as they are about processes:
 _CHECK_PERIOD = 0.05  # [s] between two checks of what no message announces
+_SUSPENDED = 1.0  # [s] of a wait for `_CHECK_PERIOD`: this process was, as by Ctrl-Z
+_CATCH_UP = 0.5  # [s] to receive what came meanwhile
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
 _STOP_REPLY = 3.0  # [s]
@@ -214,7 +216,11 @@ class Link(Connection):
                     deadline = time.monotonic() + seconds
                 if (left := deadline - time.monotonic()) <= 0.0:
                     raise TimedOut(f'timed out after {seconds:.0f} s waiting for {what}')
+                begin = time.monotonic()
                 self.received.changed.wait(min(_CHECK_PERIOD, left))
+                if time.monotonic() - begin > _SUSPENDED:
+                    self.received.changed.wait_for(lambda: False, _CATCH_UP)
+                    deadline += time.monotonic() - begin
         return found
 
     def await_future(

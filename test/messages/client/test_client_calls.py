@@ -102,6 +102,26 @@ def cell(link, monkeypatch):
     return PickPlaceClient()
 
 
+def test_a_wait_outlives_a_suspension_of_this_process(link, monkeypatch):
+    """Ctrl-Z and fg: what came meanwhile is received before anything is missed."""
+    suspended, arrived = [], threading.Event()
+
+    class Changed(threading.Condition):
+        def wait(self, timeout=None):
+            if not suspended:
+                suspended.append(6.0)
+                threading.Timer(0.1, arrived.set).start()
+            return super().wait(timeout)
+
+    def watch():
+        assert not suspended or arrived.is_set(), 'the simulator is silent'
+
+    now = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(suspended))
+    monkeypatch.setattr(link_module, 'time', now)
+    link.received.changed, link.watch, link._is_closed = Changed(), watch, False
+    assert Link.wait(link, lambda: suspended and arrived.is_set(), 'it', 3.0)
+
+
 SEEN, UNSEEN = 'grasp_verified', 'grasp_unverified'
 WARNED = 'stop: stopping; call ~/rearm before the next motion; it is\\non'
 
