@@ -268,7 +268,8 @@ class InProcessCell:
         end = self.cycles + limit / self.driver.period
         while not condition():
             if self.cycles >= end:
-                raise ExecutionError(f'timed out after {limit} s waiting for {what}')
+                state = self.station.machine.state
+                raise ExecutionError(f'timed out after {limit} s waiting for {what}; {state}')
             self.step()
 
     def wait(self, seconds: float) -> None:
