@@ -204,6 +204,7 @@ def test_a_gripper_from_outside_runs_a_cycle_as_contributing_shows_it(tmp_path, 
     monkeypatch.syspath_prepend(tmp_path)
     device = SimpleNamespace(has_part=lambda: False, is_open=lambda: True)
     monkeypatch.setitem(sys.modules, 'my_device', device)
+    monkeypatch.delitem(sys.modules, 'my_gripper', raising=False)  # it keeps its `my_device`
     cell = prepared('my_gripper:SerialGripper', travel_time=0.5)
     pins = cell.driver.io.pins
     device.close = lambda: pins.digital_out.__setitem__(16, True)
