@@ -83,8 +83,8 @@ def _fitted() -> dict[str, dict[str, list[list[float]]]]:
 
 
 def _same(name: str) -> str:
-    """Return the type whose links an arm has, all of them."""
-    return str(ARMS.get(name, {}).get('like', name))
+    """Return the type whose bodies an arm has: its own, or those of the one that it is `like`."""
+    return name if name in _fitted() else str(ARMS.get(name, {}).get('like', name))
 
 
 @lru_cache

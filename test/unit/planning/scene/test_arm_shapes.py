@@ -22,6 +22,7 @@ from scipy.spatial import ConvexHull
 
 from ur5_pick_place.kinematics import UR_TYPES, link_frames, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies, bodies_apart
+from ur5_pick_place.kinematics.model import ARMS
 from ur5_pick_place.planning.collision.collision import OWN_MARGIN, CollisionModel
 from ur5_pick_place.planning.scene.scene import Scene, Tool
 
@@ -81,6 +82,12 @@ def test_bodies_that_are_not_checked_against_each_other_are_apart_at_any_joints(
     q = rng.uniform(-np.pi, np.pi, (300, 6))
     found = gaps(ur_type, q, bodies_apart(load_model(ur_type)))
     assert min(found, default=1.0) > OWN_MARGIN - 2e-4, '`apart` of kinematics/arm_shapes.json'
+
+
+def test_an_arm_like_another_has_the_bodies_that_are_given_for_itself(monkeypatch):
+    own = bodies_apart(load_model('ur18'))
+    monkeypatch.setitem(ARMS, 'ur18', {**ARMS['ur18'], 'like': 'ur15'})
+    assert bodies_apart(load_model('ur18')) == own != bodies_apart(load_model('ur15'))
 
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)
