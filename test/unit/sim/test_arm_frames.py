@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arms of the cell agree with the robot description, and with our tables of each type."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
@@ -9,6 +11,7 @@ from scipy.spatial.transform import Rotation
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
 from ur5_pick_place.sim.layouts import LAYOUTS
+from ur5_pick_place.sim.physics import arm as physics_arm
 from ur5_pick_place.sim.physics.arm import ARM_TYPES, fixed_frames, link_frames, load_arm
 
 UR5 = load_arm('ur5')
@@ -72,6 +75,12 @@ def test_series_payload_and_torques_are_those_of_our_tables(ur_type):
     assert [link.torque for link in arm.links] == model.effort_max.tolist()
 
 
+def test_an_arm_like_another_differs_in_what_its_file_gives(monkeypatch, tmp_path):
+    monkeypatch.setattr(physics_arm, '_ARMS', tmp_path)
+    (tmp_path / 'own.yaml').write_text('like: ur5\npayload: 6\ncode: 12\n')
+    assert load_arm('own') == replace(UR5, payload=6, code=12)
+
+
 @pytest.mark.parametrize('ur_type', UR_TYPES)
 def test_no_housing_stands_out_of_the_bodies_that_the_planner_keeps_clear(ur_type):
     """But for the edges of cylinders, sharper than the housings, by some millimetres."""
@@ -90,4 +99,7 @@ def test_no_housing_stands_out_of_the_bodies_that_the_planner_keeps_clear(ur_typ
             points = (points - [model.a[i - 1], 0.0, 0.0]) @ to_dh.T
             inside = [points @ e[:, :3].T + e[:, 3] for number, e in hulls if number == i]
             outside = np.min([distances.max(axis=1) for distances in inside], axis=0)
-            assert outside.max() < 6e-3, f'{link.name}: {1e3 * outside.max():.1f} mm'
+            assert outside.max() < 6e-3, (
+                f'a housing of {link.name} in sim/arms stands {1e3 * outside.max():.1f} mm out of '
+                f'its bodies in kinematics/arm_shapes.json, which {ur_type} may have by `like`'
+            )

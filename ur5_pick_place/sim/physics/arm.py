@@ -95,7 +95,7 @@ def load_arm(ur_type: str) -> Arm:
     """Return the arm of one of `ARM_TYPES`."""
     figures = yaml.safe_load((_ARMS / f'{ur_type}.yaml').read_text())
     if 'like' in figures:
-        return replace(load_arm(figures['like']), payload=figures['payload'])
+        return replace(load_arm(figures.pop('like')), **figures)
     base, *links = (_link(name, entry) for name, entry in figures.pop('links').items())
     return Arm(base=base, links=tuple(links), **figures)
 
