@@ -18,9 +18,8 @@ of ur3 and ur10).
 
 No point of a mesh is outside the bodies. No point of their surface is more than 5 mm from the
 mesh, but for hollows in a link's end that no other link enters (8 mm deep; 22 mm below the base
-of the ur3). On ur15, ur18, ur8long, ur20 and ur30
-upper arm and forearm are in five pieces each, and hollows between them and in open ends are
-filled: up to 20 mm deep.
+of the ur3). On ur15, ur18, ur8long, ur20 and ur30 upper arm and forearm are in five pieces each,
+and hollows between them and in open ends are filled: up to 20 mm deep.
 """
 
 import json
