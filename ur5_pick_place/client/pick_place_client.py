@@ -562,9 +562,10 @@ class PickPlaceClient:
                     self._stop_on_leaving()
         self._await_state(*_WORKING, is_wanted=False)
         if event['event'] == events.STOPPED:
-            where = f' at stage {event["stage"]!r}' if event['stage'] else ''
+            stage, reason = event['stage'], event['reason']
+            where = f' at stage {stage!r}' if stage and repr(stage) not in reason else ''
             done = f'; until then: {run_result(seen)}' if name == RUN else ''
-            raise ExecutionError(f'{name} stopped{where}: {event["reason"]}{done}')
+            raise ExecutionError(f'{name} stopped{where}: {reason}{done}')
         return seen
 
     def _next(self, collected: deque[Event], job: str) -> Event:

@@ -39,10 +39,7 @@ _RECORDED = "Times are those of the robot's clock, counted from the first messag
 
 
 def page(
-    folder: Path,
-    name: str,
-    runs: Sequence[RecordedRun],
-    notes: Sequence[str] = (),
+    folder: Path, name: str, runs: Sequence[RecordedRun], notes: Sequence[str] = ()
 ) -> str:
     """
     Return the page.
@@ -149,8 +146,9 @@ def _time(row: Mapping[str, Any]) -> float:
 
 def remark_text(remark: Mapping[str, Any]) -> str:
     """Return what happened, where, and the reason."""
-    where = f' at stage {remark["stage"]!r}' if remark.get('stage') else ''
-    return f'{remark["what"]}{where}: {remark["text"]}'.rstrip(': ')
+    stage, text = remark.get('stage'), remark['text']
+    where = f' at stage {stage!r}' if stage and repr(stage) not in text else ''
+    return f'{remark["what"]}{where}: {text}'.rstrip(': ')
 
 
 def _nearest(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:

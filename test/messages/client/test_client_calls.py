@@ -446,6 +446,24 @@ def test_only_the_start_of_its_own_job_begins_it():
     assert begins({'event': 'started', 'job': 'run', 'time': 5.0}, 'run', 4.9)
 
 
+@pytest.mark.parametrize(
+    ('reason', 'said'),
+    [
+        ('protective stop', "run stopped at stage 'lift': protective stop; until then"),
+        ("stage 'lift': moved by hand", "run stopped: stage 'lift': moved by hand; until then"),
+    ],
+)
+def test_the_error_of_a_stop_names_its_stage_once(cell, link, monkeypatch, reason, said):
+    def call(*_):
+        link.received.on_event(event('started', time.monotonic() + 1.0, job='run'))
+        link.received.on_event(event('stopped', 9.0, job='run', stage='lift', reason=reason))
+        return SimpleNamespace(success=True, message='')
+
+    monkeypatch.setattr(link, 'call', call)
+    with pytest.raises(ExecutionError, match=said):
+        cell.run()
+
+
 def test_the_report_is_that_of_the_plan_in_the_reply():
     received = [
         {'event': 'planned', 'branch': 'left-up-up', 'motion_time': 9.0},

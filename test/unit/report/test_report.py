@@ -17,6 +17,7 @@ from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report.events import story
 from ur5_pick_place.report.motion import Motion, RecordedJoints, motion_of
+from ur5_pick_place.report.page import remark_text
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.task.statistics import Tally, save_statistics
 
@@ -106,6 +107,11 @@ def test_the_text_tells_retries_pauses_waits_placement_and_speed():
         "11.00 s: waiting at stage 'lift': the speed slider is at 0",
     ):
         assert words in said
+
+
+def test_a_remark_names_its_stage_once():
+    lost = {'what': 'stopped', 'stage': 'lift', 'text': "the part was lost at stage 'lift': look"}
+    assert remark_text(lost) == "stopped: the part was lost at stage 'lift': look"
 
 
 # -- the history of a line -----------------------------------------------------------------------
