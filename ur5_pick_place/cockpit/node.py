@@ -23,6 +23,7 @@ import viser
 from geometry_msgs.msg import PoseStamped
 from rclpy.qos import QoSProfile
 from sensor_msgs.msg import JointState
+from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -30,6 +31,7 @@ from ur5_pick_place.client.connection import SIM_DRIVER, TASK
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.client.requests import solutions
 from ur5_pick_place.cockpit.actions import JOG, SERVICES, why_not
+from ur5_pick_place.cockpit.arm_meshes import meshes_of
 from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
@@ -41,7 +43,7 @@ from ur5_pick_place.cockpit.plots import PERIOD, Plots
 from ur5_pick_place.cockpit.tabs import FaultsTab, JogTab, SolutionsTab
 from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.control.stillness import Stillness
-from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame
+from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame, one_line
 from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.cell.node_list import ROBOTS
@@ -53,6 +55,7 @@ from ur5_pick_place.nodes.ros.distro import TakenMessage, read
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import run_node
+from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
@@ -72,6 +75,7 @@ _CLOSING = 0.5  # [s] for the page to close
 _SOLVE = 0.2  # [s] between two requests for solutions during a drag
 _QUEUE = 4
 _LARGEST = 4096  # [bytes] of a pose or of the fingers
+_LARGEST_URDF = 1_048_576  # [bytes]
 _GRIP_AFTER = {'init_gripper': False, 'open_gripper': False, 'close_gripper': True}  # closed?
 _MAX_POINTS = 100_000  # of one marker
 _MOST_GHOSTS = 64
@@ -166,6 +170,11 @@ class Cockpit(SerialNode):
         ):
             bounded = BoundedReader(self, kind, topic, _LARGEST)
             self.reader.subscribe(kind, topic, partial(_newest, bounded, take), qos, _FRAME)
+        reader = BoundedReader(self, String, 'robot_description', _LARGEST_URDF)
+        self.create_subscription(
+            String, 'robot_description', lambda data: self._on_urdf(reader.read(data)), LATCHED,
+            raw=True,
+        )
         SceneFollower(self, self._frames, self._on_world, shows_others=True)
         steady_timer(self, _OFFERS_PERIOD, self._update_offers)
         # Not by timers: each wakes the executor, which costs more than the work.
@@ -189,6 +198,19 @@ class Cockpit(SerialNode):
         self._joints, self._bad_joints, self._joints_came = joints, '', time.monotonic()
         self._stillness.update(joints.stamp, joints.q)
         self._view.show_arm(joints.q)
+
+    def _on_urdf(self, message: String | None) -> None:
+        if message is None:
+            return
+        try:
+            meshes = meshes_of(message.data, self._cell.model, self._prefix)
+        except InvalidInput as error:
+            self.get_logger().info(
+                f'robot_description cannot be drawn ({one_line(error)}): showing built-in shapes '
+                'instead'
+            )
+        else:
+            self._view.draw_arm_meshes(meshes)
 
     def _on_part(self, message: PoseStamped) -> None:
         try:

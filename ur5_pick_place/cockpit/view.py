@@ -11,7 +11,7 @@ import trimesh
 import viser
 
 from ur5_pick_place.cockpit.actions import CellState
-from ur5_pick_place.cockpit.arm_meshes import arm_meshes
+from ur5_pick_place.cockpit.arm_meshes import LinkMesh, arm_meshes
 from ur5_pick_place.control.motion_state import MotionState
 from ur5_pick_place.kinematics import Model, link_frames
 from ur5_pick_place.kinematics.transforms import (
@@ -103,10 +103,8 @@ class CellView:
         self._q = np.full(6, np.inf)  # as drawn
         self._draw_room()
         self._links = [_Moving(server, f'/arm/{i}') for i in range(_HAND + 1)]
-        for i, mesh in enumerate(arm_meshes(model)):
-            server.scene.add_mesh_simple(
-                f'/arm/{mesh.link}/mesh_{i}', mesh.vertices, mesh.faces, color=mesh.colour
-            )
+        self._meshes: list[Any] = []
+        self.draw_arm_meshes(arm_meshes(model))
         self._draw_tool()
         self._part = _Moving(server, '/part')
         if scene.part is not None:
@@ -185,6 +183,18 @@ class CellView:
             for side in (1.0, -1.0):
                 out = [0.0, side * (size[1] - thin[1]) / 2, 0.0]
                 yield T @ make_transform(np.eye(3), out), thin, side
+
+    def draw_arm_meshes(self, meshes: Sequence[LinkMesh]) -> None:
+        """Draw the arm's links by these meshes from now on."""
+        for handle in self._meshes:
+            handle.remove()
+        self._meshes = [
+            self._server.scene.add_mesh_simple(
+                f'/arm/{mesh.link}/mesh_{i}', mesh.vertices, mesh.faces, color=mesh.colour,
+                flat_shading=mesh.has_edges,
+            )
+            for i, mesh in enumerate(meshes)
+        ]
 
     def _make_ghosts(self) -> list[Any]:
         """Return a mesh for each link of a ghost, with the tool."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cockpit without ROS and browser: what may be pressed, held and shown."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
+import trimesh
 from scipy.spatial import ConvexHull
 
 from ur5_pick_place.cockpit.actions import (
@@ -17,16 +19,17 @@ from ur5_pick_place.cockpit.actions import (
     next_button,
     why_not,
 )
-from ur5_pick_place.cockpit.arm_meshes import arm_meshes
+from ur5_pick_place.cockpit.arm_meshes import arm_meshes, meshes_of
 from ur5_pick_place.cockpit.checks import checks_html, figures_html, figures_of
 from ur5_pick_place.cockpit.jog import HoldFilter
 from ur5_pick_place.cockpit.node import Cockpit
 from ur5_pick_place.cockpit.panel import event_text, solutions_html
 from ur5_pick_place.cockpit.places import pose_of
 from ur5_pick_place.control.stillness import Stillness
-from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import UR_TYPES, forward, link_frames, link_pose, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_bodies
+from ur5_pick_place.kinematics.forward import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.driver.joint_listener import Joints
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile
@@ -142,6 +145,49 @@ def test_the_drawn_arm_is_within_its_collision_bodies_and_quick_to_send(ur_type)
         ], axis=0)
         assert outside.max() < 0.02, f'{LINKS[mesh.link]}: {1e3 * outside.max():.1f} mm'
     assert sum(12 * (len(mesh.vertices) + len(mesh.faces)) for mesh in meshes) < 200_000  # bytes
+
+
+def urdf(folder: Path, xyz: str = '0 0 0') -> str:
+    """Return a description whose every link is a cube of 2 mm about `xyz` of its frame."""
+    trimesh.creation.box(extents=(0.002,) * 3).export(folder / 'cube.stl')
+    links = ''.join(
+        f'<link name="{name}"><collision><origin xyz="{xyz}" rpy="0 0 0"/><geometry>'
+        f'<mesh filename="file://{folder}/cube.stl"/></geometry></collision></link>'
+        for name in ('base_link_inertia', *LINK_NAMES)
+    )
+    return f'<robot name="ur">{links}</robot>'
+
+
+def test_meshes_of_the_description_lie_in_the_frames_of_its_links(tmp_path, rng) -> None:
+    model, q = load_model('ur5e'), rng.uniform(-3.0, 3.0, 6)
+    meshes = meshes_of(urdf(tmp_path, '0.01 0.02 0.03'), model, '')
+    assert [mesh.link for mesh in meshes] == list(range(len(LINKS)))
+    for mesh, name in zip(meshes[1:], LINK_NAMES, strict=True):
+        drawn = link_frames(model, q)[mesh.link] @ [*mesh.vertices.mean(axis=0), 1.0]
+        np.testing.assert_allclose(
+            drawn, link_pose(model, q, name) @ [0.01, 0.02, 0.03, 1.0], atol=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    'text', ['', '<robot/>', 'x' * 100, '<robot><link name="base_link_inertia"/></robot>']
+)
+def test_another_description_leaves_the_arm_as_it_is_drawn(text) -> None:
+    with pytest.raises(InvalidInput, match='robot_description'):
+        meshes_of(text, load_model('ur5'), '')
+
+
+def test_a_description_whose_meshes_are_not_there_is_refused(tmp_path) -> None:
+    text = urdf(tmp_path)
+    for broken in (
+        text.replace('cube.stl', 'none.stl'),
+        text.replace('cube.stl', 'cube.dae'),
+        text.replace('file://', 'http://'),
+        text.replace('0 0 0', '0 nan 0'),
+        text.replace('0 0 0', '0 0'),
+    ):
+        with pytest.raises(InvalidInput, match='robot_description'):
+            meshes_of(broken, load_model('ur5'), '')
 
 
 def test_what_a_node_says_is_no_html() -> None:
