@@ -46,8 +46,9 @@ class Bench:
     def __init__(self, graph, kind):
         self.graph, self.replies, self.fingers = graph, [], Fingers()
         ours = graph.node
-        self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
-        self.server = GripperActions(graph.begin('theirs'), self.driver, self.core)
+        self.core = GripperServer(self.fingers, kind)
+        self.driver = SimpleNamespace(time=0.0, gripper_server=self.core)
+        self.server = GripperActions(graph.begin('theirs'), self.driver)
         settings = ActionSettings(gripper_action_type=kind)
         self.client = GripperClient(ours, settings, lambda: 0.008, 0.5)
         self.joints = ours.create_publisher(JointState, 'joint_states', 10)
