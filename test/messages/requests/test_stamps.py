@@ -31,6 +31,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     matrix_to_transform,
     pose_to_matrix,
     time_to_msg,
+    to_seconds,
 )
 from ur5_pick_place.nodes.pick_place.teaching import Teaching
 from ur5_pick_place.nodes.trajectory_planner.jogging import CommandReader
@@ -300,7 +301,7 @@ def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
         node.take(message, publisher=publisher)
 
     take(-0.01, b'ours')
-    at = cell.now + 0.01
+    at = to_seconds(cell.stamp(-0.01))
     np.testing.assert_allclose(frames.arm_at(at)('wrist_3_link'), forward(UR5, MOVED), atol=1e-9)
     take(-0.02, b'ours')
     take(-0.02, b'another')
