@@ -315,7 +315,7 @@ class Link(Connection):
         watches the arm. `halt` takes the future of the goal's handle where an exception, such as
         one of `watch`, ends the wait: the goal may have been accepted, or be so later.
         """
-        sent = self.action(kind, name).send_goal_async(goal)
+        sent = self._reply(self.action(kind, name).send_goal_async, goal)
         is_over = False
         try:
             handle = self.await_future(sent, f'{name} to accept the goal')
@@ -325,12 +325,28 @@ class Link(Connection):
                     f'{name} rejected the goal: look at {PLANNER}/motion_state; after a stop call '
                     'rearm'
                 )
-            result = self.await_future(handle.get_result_async(), 'the motion to end', math.inf)
+            reply = self._reply(handle.get_result_async)
+            result = self.await_future(reply, 'the motion to end', math.inf)
             is_over = True
         finally:
             if not is_over:
                 halt(sent)
         return result.result
+
+    def _reply(self, ask: 'Callable[..., Future[Any]]', *arguments: Any) -> 'Future[Any]':
+        """
+        Return the reply to a request of an action that the executor's thread sends.
+
+        Where another one does, rclpy of Jazzy drops a reply that comes before it has noted the
+        request.
+        """
+        reply: Future[Any] = Future()
+
+        def send() -> None:
+            ask(*arguments).add_done_callback(lambda done: reply.set_result(done.result()))
+
+        self._executor.create_task(send)
+        return reply
 
     def publisher(self, kind: type, topic: str, seconds: float) -> 'Publisher[Any]':
         """Return a publisher that somebody listens to; `TimedOut` after `seconds` without."""
