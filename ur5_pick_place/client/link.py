@@ -315,7 +315,7 @@ class Link(Connection):
         watches the arm. `halt` takes the future of the goal's handle where an exception, such as
         one of `watch`, ends the wait: the goal may have been accepted, or be so later.
         """
-        sent = self._reply(self.action(kind, name).send_goal_async, goal)
+        sent = self.reply_of(self.action(kind, name).send_goal_async, goal)
         is_over = False
         try:
             handle = self.await_future(sent, f'{name} to accept the goal')
@@ -325,7 +325,7 @@ class Link(Connection):
                     f'{name} rejected the goal: look at {PLANNER}/motion_state; after a stop call '
                     'rearm'
                 )
-            reply = self._reply(handle.get_result_async)
+            reply = self.reply_of(handle.get_result_async)
             result = self.await_future(reply, 'the motion to end', math.inf)
             is_over = True
         finally:
@@ -333,7 +333,7 @@ class Link(Connection):
                 halt(sent)
         return result.result
 
-    def _reply(self, ask: 'Callable[..., Future[Any]]', *arguments: Any) -> 'Future[Any]':
+    def reply_of(self, ask: 'Callable[..., Future[Any]]', *arguments: Any) -> 'Future[Any]':
         """
         Return the reply to a request of an action that the executor's thread sends.
 
@@ -343,7 +343,12 @@ class Link(Connection):
         reply: Future[Any] = Future()
 
         def send() -> None:
-            ask(*arguments).add_done_callback(lambda done: reply.set_result(done.result()))
+            try:
+                asked = ask(*arguments)
+            except Exception as error:  # its sender's, not this thread's
+                reply.set_exception(error)
+            else:
+                asked.add_done_callback(lambda done: reply.set_result(done.result()))
 
         self._executor.create_task(send)
         return reply

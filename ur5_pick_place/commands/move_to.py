@@ -89,7 +89,8 @@ class MoveTo:
             if not handle.accepted:
                 return
             handle.cancel_goal_async()
-            ended, known = handle.get_result_async(), len(self._signals)
+            ended = self._link.reply_of(handle.get_result_async)
+            known = len(self._signals)
             # A second Ctrl-C goes straight to the stops.
             self._comes(lambda: ended.done() or len(self._signals) > known)
             if ended.done():

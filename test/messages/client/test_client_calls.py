@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from moveit_msgs.msg import MoveItErrorCodes
 from rcl_interfaces.msg import Log
+from rclpy.node import Node
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.client import PickPlaceClient, pick_place_client, requests
 from ur5_pick_place.client import link as link_module
+from ur5_pick_place.client.connection import own_node
 from ur5_pick_place.client.jogging import time_at_twist
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.client.pick_place_client import begins, report_on
@@ -348,6 +350,52 @@ def test_a_warning_in_the_reply_to_a_stop_is_logged(monkeypatch, message, logged
     monkeypatch.setattr(link, 'wait_for_rest', lambda **_: None)
     link.stop_arm()
     assert warnings == logged
+
+
+class Action:
+    """Accepts each goal and reaches it at once, or cannot send it; `senders` are the threads."""
+
+    def __init__(self, error=None):
+        self.error, self.senders = error, []
+
+    def send_goal_async(self, _goal):
+        if self.error:
+            raise self.error
+        return self._reply(SimpleNamespace(accepted=True, get_result_async=self._result))
+
+    def _result(self):
+        return self._reply(SimpleNamespace(result='reached'))
+
+    def _reply(self, value):
+        self.senders.append(threading.current_thread().name)
+        future = Future()
+        future.set_result(value)
+        return future
+
+
+@pytest.fixture
+def real_link(ros_domain):
+    link = Link(own_node(Node, 'sender', ''), 5.0)
+    yield link
+    link.close()
+
+
+def test_the_thread_that_reads_replies_sends_the_goals(real_link, monkeypatch):
+    """From another one rclpy of Jazzy drops a reply that comes before it has noted the goal."""
+    action = Action()
+    monkeypatch.setattr(real_link, 'action', lambda *_: action)
+    assert real_link.reach(object, 'move_action', None, pytest.fail) == 'reached'
+    assert action.senders == ['pick_place client'] * 2
+
+
+def test_a_goal_that_cannot_be_sent_is_its_senders_error_and_others_go_on(real_link, monkeypatch):
+    halted = []
+    monkeypatch.setattr(real_link, 'action', lambda *_: Action(UnicodeError('no text')))
+    with pytest.raises(UnicodeError, match='no text'):
+        real_link.reach(object, 'move_action', None, halted.append)
+    assert len(halted) == 1
+    monkeypatch.setattr(real_link, 'action', lambda *_: Action())
+    assert real_link.reach(object, 'move_action', None, pytest.fail) == 'reached'
 
 
 NOT_POSES = [
