@@ -182,7 +182,7 @@ def write_atomically(path: Path, content: bytes, like: Path | None = None) -> No
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Of each writer its own: a lock of the folder fails on NFS, where home folders often are.
+    # Of each writer its own: two leave the file whole without a lock.
     new = path.with_name(f'{path.name}.{os.getpid()}-{threading.get_ident()}.new')
     new.unlink(missing_ok=True)  # left over from a crash
     try:
