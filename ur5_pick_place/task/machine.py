@@ -162,7 +162,9 @@ class Machine:
         self._check_first_grip()
         if self.plan is not plan:
             raise ExecutionError('the plan was dropped while it was checked: call ~/plan again')
-        return self.start(RUN, self.run.cycle(plan), stage=plan.cycles[0][0].stages[0].name)
+        grips = any(step.stage.do == 'close' for step in self.planner.steps)
+        stage = plan.cycles[0][0].stages[0].name
+        return self.start(RUN, self.run.cycle(plan), stage=stage, closes=grips or None)
 
     def go_home(self, poses: Poses) -> str:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
@@ -197,15 +199,21 @@ class Machine:
         steps: Steps[None],
         on_end: OnOutcome = lambda _outcome: None,
         stage: str = '',
+        closes: bool | None = None,
     ) -> str:
         """
         Start a job.
 
         `on_end`: takes how the job ended: done, or early with a reason. `stage`: its first one.
+        `closes`: whether it closes the gripper, else opens it; None if it need not be able to.
         """
         self._check_can_start()
         if self.port.why_not_ready:
             raise ExecutionError(self.port.why_not_ready)
+        if closes is not None:
+            with _driver_errors():
+                if reason := self.run.gripper.why_not(closes, self.port.observe()):
+                    raise ExecutionError(reason)
         self.run.resume()
         self._update_part()
         if self.run.is_carrying:

@@ -34,9 +34,14 @@ def command(gripper, position, seen):
         return DONE
 
     node.ended = ended
+
+    def start(_name, steps, _on_end, closes):
+        assert closes == (steps == 'close')
+        done.append(steps)
+
     station = SimpleNamespace(
         run=SimpleNamespace(open=lambda: 'open', close=lambda: 'close'),
-        machine=SimpleNamespace(start=lambda _name, steps, _on_end: done.append(steps)),
+        machine=SimpleNamespace(start=start),
         gripper=gripper,
         port=SimpleNamespace(observe=lambda: seen),
     )

@@ -20,6 +20,7 @@ from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
+from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings
 from ur5_pick_place.task.grippers.joint import GripperJoint
 from ur5_pick_place.task.grippers.registry import KINDS, check_parameters, gripper_type
 from ur5_pick_place.task.grippers.vacuum import VacuumGripper, VacuumSettings
@@ -282,6 +283,24 @@ def test_a_missing_server_is_named_by_init_gripper():
     error, commands = Server(leaves_after=0.0).do(gripper_of().initialise())
     assert 'gripper_cmd (gripper_command) is not there' in error
     assert not any(isinstance(c, MoveGripper) for c in commands), 'it never opens on start'
+
+
+def test_a_gripper_that_cannot_be_commanded_yet_says_why_before_a_job_begins():
+    dark = Observation(0.0, np.zeros(6), {16: False}, {16: False, 17: False}, 0)
+    lit = replace(dark, tool_voltage=24)
+    said = 'tool voltage is 0 V, not 24 V: call ~/init_gripper first'
+    two_valves = DigitalGripper(DigitalSettings(open_pin=17), 24)
+    two_at_the_cabinet = DigitalGripper(DigitalSettings(close_pin=0, open_pin=1), 24)
+    opens_by_power = DigitalGripper(DigitalSettings(closes_when_on=False), 24)
+    cup = VacuumGripper(VacuumSettings(blow_pin=17), 24)
+    for gripper, reason in (
+        (two_valves, said), (opens_by_power, said), (cup, said), (two_at_the_cabinet, '')
+    ):
+        assert gripper.why_not(True, dark) == said and gripper.why_not(False, dark) == reason
+        assert not gripper.why_not(True, lit) and not gripper.why_not(False, lit)
+    for closes in (True, False):
+        assert 'gripper_cmd (gripper_command) is not there' in gripper_of().why_not(closes, lit)
+        assert not gripper_of().why_not(closes, replace(lit, gripper=GripperView(True)))
 
 
 def test_without_feedback_a_closed_gripper_must_be_opened_by_hand():

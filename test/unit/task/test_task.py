@@ -169,6 +169,25 @@ def test_a_run_that_would_push_closed_fingers_onto_the_part_does_not_begin(cycle
     assert machine.start_run(POSES) == 'run started'
 
 
+def test_a_gripper_without_supply_is_told_in_a_refusal_that_latches_no_stop(cycle_planner):
+    task = Task(cycle_planner, voltage=0)
+    machine, run = task.machine, task.run
+    machine.make_plan(POSES)
+    requests = [
+        lambda: machine.start_run(POSES),
+        lambda: machine.start('close_gripper', run.close(), closes=True),
+    ]
+    for request in requests:
+        with pytest.raises(ExecutionError, match='tool voltage is 0 V, not 24 V: call ~/init_gr'):
+            request()
+        assert not machine.stop_reason and not machine.job_name and not task.robot.commands
+    machine.start('open_gripper', run.open(), closes=False)  # an output that goes off
+    task.tick()
+    machine.start('init_gripper', run.gripper.initialise())
+    task.tick()
+    assert 'started' in machine.start_run(POSES), 'the plan is still there'
+
+
 def test_a_closed_gripper_does_not_keep_a_cycle_from_running_that_opens_it(cycle_planner):
     task = Task(cycle_planner, is_part_there=False, outputs={16: True, 17: False})
     task.begin()

@@ -43,7 +43,8 @@ class GripperCommands:
             opens = self._opens(position)
             run, machine = self._station.run, self._station.machine
             steps = run.open() if opens else run.close()
-            outcome = await self._node.ended(partial(machine.start, 'gripper', steps))
+            begin = partial(machine.start, 'gripper', steps, closes=not opens)
+            outcome = await self._node.ended(begin)
         except Exception as error:  # whatever it is, the client is told
             outcome = Outcome.failed(reason_of(self._node, error))
         result = self._result(position)

@@ -154,8 +154,8 @@ class PickPlace(SerialNode):
         serve('pause', machine.pause)
         serve('resume', machine.resume)
         serve('init_gripper', lambda: machine.start('init_gripper', gripper.initialise()))
-        serve('open_gripper', lambda: machine.start('open_gripper', run.open()))
-        serve('close_gripper', lambda: machine.start('close_gripper', run.close()))
+        serve('open_gripper', lambda: machine.start('open_gripper', run.open(), closes=False))
+        serve('close_gripper', lambda: machine.start('close_gripper', run.close(), closes=True))
         serve('plan', self._make_plan, is_long=True)
         serve('go_home', lambda: machine.go_home(self._teaching.poses), is_long=True)
         # These wait for joint_states that are newer than the request: their stamps date the run's

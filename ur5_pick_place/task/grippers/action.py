@@ -142,7 +142,7 @@ class ActionGripper(Gripper):
 
     def begin_closing(self) -> Steps[None]:
         """Send the goal and wait until it is accepted."""
-        self._check_supply((yield None))
+        self._check_can_close((yield None))
         yield from self._send(self.settings.close_position)
 
     def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
@@ -239,6 +239,10 @@ class ActionGripper(Gripper):
         return f'{server} is not there', (
             "start the gripper's driver, or correct gripper_action and gripper_action_type"
         )
+
+    def why_not(self, is_to_close: bool, seen: Observation) -> str:
+        lack = self._lack_of_supply(seen) if is_to_close else ''
+        return lack or ('' if seen.gripper.is_there else no_server(self.settings))
 
     def silence(self, seen: Observation) -> str:
         s, blind = self.settings, 'cannot see whether the part is held'

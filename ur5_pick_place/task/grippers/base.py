@@ -130,6 +130,10 @@ class Gripper(ABC):
     def is_open(self, seen: Observation) -> bool:
         """Return whether the gripper is known to be open."""
 
+    def why_not(self, is_to_close: bool, seen: Observation) -> str:
+        """Return why it cannot be closed, or opened, now: a request is refused; else ""."""
+        return ''
+
     def silence(self, seen: Observation) -> str:
         """Return why nothing shows any more whether a part is held; '' if something does."""
         return ''
@@ -229,9 +233,14 @@ class Gripper(ABC):
         wanted = self.voltage
         return not self.settings.confirm_pins or wanted in (None, seen.tool_voltage)
 
-    def _check_supply(self, seen: Observation) -> None:
-        if not self.is_supplied(seen):
-            raise ExecutionError(
-                f'tool voltage is {seen.tool_voltage} V, not {self.voltage} V: call '
-                '~/init_gripper first'
-            )
+    def _check_can_close(self, seen: Observation) -> None:
+        if reason := self.why_not(True, seen):
+            raise ExecutionError(reason)
+
+    def _lack_of_supply(self, seen: Observation) -> str:
+        if self.is_supplied(seen):
+            return ''
+        return (
+            f'tool voltage is {seen.tool_voltage} V, not {self.voltage} V: call '
+            '~/init_gripper first'
+        )

@@ -63,7 +63,7 @@ class OutputGripper(Gripper):
     def begin_closing(self) -> Steps[None]:
         """Switch the pins and wait for io_states to show them."""
         seen = yield OBSERVE_NOW
-        self._check_supply(seen)
+        self._check_can_close(seen)
         yield from self._switch(True, self.part_signal(seen) is False)
 
     def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
@@ -112,6 +112,13 @@ class OutputGripper(Gripper):
             return None
         level = seen.inputs.get(self.settings.part_pin)
         return None if level is None else level == self.settings.part_when_on
+
+    def why_not(self, is_to_close: bool, seen: Observation) -> str:
+        switches_on = len(self.pins) > 1 or not self.settings.closes_when_on  # to open
+        is_powered_by_tool = not self.pins.isdisjoint(TOOL_PINS)
+        if is_to_close or (switches_on and is_powered_by_tool):
+            return self._lack_of_supply(seen)
+        return ''
 
     def readiness(self, seen: Observation) -> tuple[str, str]:
         s = self.settings
