@@ -113,9 +113,8 @@ class ControllerPort:
         return self._driver.time + self._driver.period
 
     def _publish(self, motion: Trajectory, begin: float = 0.0) -> None:
-        command = _command(self._driver.joint_names, motion, begin)
-
         def deliver() -> None:
+            command = _command(self._driver.joint_names, motion, begin)
             with contextlib.suppress(InvalidInput):  # the driver logs and drops it
                 self._controller.follow(command, self._driver.time)
 

@@ -520,6 +520,8 @@ class ExecutionManager:
 
     def _publish_state(self) -> None:
         text = self.motion_state
+        if text == self._published:
+            return
         # Figures such as the seconds of a silence in a reason grow at each call.
         bare = _FIGURE.sub('', text)
         if bare != self._published:

@@ -89,7 +89,7 @@ class StallDetector:
 
     def tick(self, now: float, q: Array, planned: Array) -> str | None:
         """Return the fault, or None, for measured and planned joints (6,) [rad] at `now` [s]."""
-        if np.array_equal(planned, self._latest):
+        if (planned == self._latest).all():
             self._since += max(0.0, now - self._now)
         self._now, self._latest = now, planned
         if np.abs(q - self._at).max() > _STILL:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ur5_pick_place.kinematics._ik import nearest_row
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 
@@ -55,8 +56,6 @@ class PathTracker:
 
     def advance(self, q: Array) -> Array:
         """Find the sample nearest to joints (6,) [rad]; return each joint's distance from it."""
-        away = np.abs(self.path[self.index : self.index + self.ahead] - q)
-        largest = away.max(axis=1)
-        nearest = int((largest <= largest.min() + self.equally_near).argmax())
-        self.index += nearest
-        return np.asarray(away[nearest])
+        ahead = self.path[self.index : self.index + self.ahead]
+        self.index += nearest_row(ahead, q, self.equally_near)
+        return np.asarray(np.abs(self.path[self.index] - q))

@@ -18,7 +18,7 @@ for log; chapter 5 for the Jacobian.
 """
 
 cimport cython
-from libc.math cimport atan2, copysign, cos, fabs, isfinite, remainder, sin, sqrt
+from libc.math cimport INFINITY, atan2, copysign, cos, fabs, isfinite, remainder, sin, sqrt
 
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
 MOST = 16  # largest number of solutions kept for one pose; no more than twelve were ever found
@@ -418,6 +418,73 @@ cdef bint _fits(double a0, double dv, double duration, double qdd, double qddd) 
         return False
     # Else the acceleration has its peak between them.
     return first * last >= 0.0 or fabs(a0 - first * first / (2.0 * (last - first))) <= qdd
+
+
+cpdef fill_change(
+    const double[:, ::1] start, const double[::1] velocity, double cycle, double[:, :, ::1] states
+):
+    """Fill the states (n + 1, 3, 6) after each cycle [s] of such a change in n cycles."""
+    cdef Py_ssize_t last = len(states) - 1, k
+    cdef double T = cycle * last, u, faster, ahead, pull
+    cdef int j
+    for k in range(last + 1):
+        u = (<double>k) / last
+        faster = u * u * (3.0 - 2.0 * u)  # fraction of the change of velocity
+        ahead = T * u * u * u * (1.0 - u / 2.0)  # its integral
+        pull = 6.0 * u * (1.0 - u) / T  # its derivative
+        for j in range(6):
+            q, qd, qdd = start[0, j], start[1, j], start[2, j]
+            states[k, 0, j] = q + (T * u - ahead) * qd + ahead * velocity[j] + (
+                T * T * u * u * (0.5 + u * (u / 4.0 - 2.0 / 3.0)) * qdd
+            )
+            states[k, 1, j] = qd + faster * (velocity[j] - qd) + T * u * (1.0 - u) * (1.0 - u) * qdd
+            states[k, 2, j] = pull * (velocity[j] - qd) + (1.0 - u) * (1.0 - 3.0 * u) * qdd
+
+
+cpdef bint keeps_chord(const double[:, :, ::1] states, double within):
+    """Return whether states (n, 3, 6) go from first to last within a distance [rad] of a line."""
+    cdef double[6] way = [0.0] * 6
+    cdef double square = 1e-18, along
+    cdef Py_ssize_t last = len(states) - 1, k
+    cdef int j
+    for j in range(6):
+        way[j] = states[last, 0, j] - states[0, 0, j]
+        square += way[j] * way[j]
+    for k in range(last + 1):
+        along = 0.0
+        for j in range(6):
+            along += (states[k, 0, j] - states[0, 0, j]) * way[j] / square
+        if fabs(along - 0.5) > 0.5 + 1e-9:
+            return False
+        for j in range(6):
+            if fabs(states[k, 0, j] - states[0, 0, j] - along * way[j]) > within:
+                return False
+    return True
+
+
+cpdef int nearest_row(const double[:, ::1] q, const double[::1] at, double equally_near):
+    """
+    Return the first row of joints q (n, 6) that is about as near to others (6,) as the nearest.
+
+    The distance is that of the farthest joint [rad]; it may be larger by `equally_near`.
+
+    """
+    cdef double nearest = INFINITY
+    cdef Py_ssize_t row
+    for row in range(len(q)):
+        nearest = min(nearest, _farthest(&q[row, 0], &at[0]))
+    for row in range(len(q)):
+        if _farthest(&q[row, 0], &at[0]) <= nearest + equally_near:
+            return row
+    return 0
+
+
+cdef double _farthest(const double* a, const double* b) noexcept:
+    cdef double away = 0.0
+    cdef int j
+    for j in range(6):
+        away = max(away, fabs(a[j] - b[j]))
+    return away
 
 
 # ---- arm

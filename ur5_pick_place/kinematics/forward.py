@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobians of a nominal or calibrated arm, for any stack of joints."""
 
-from math import isfinite
 from typing import Literal
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import JOINT_NAMES, MOVING_LINKS, Model
-from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, as_floats
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, as_floats, is_finite
 
 # The links that move, as the robot description calls them: link i turns with joint i.
 LINK_NAMES = tuple(f'{link}_link' for link in MOVING_LINKS)
@@ -20,11 +19,8 @@ def check_joints(q: ArrayLike, name: str = 'q') -> Array:
     joints = as_floats(q, name)
     if joints.shape[-1:] != (6,):
         raise InvalidInput(f'{name} has shape {joints.shape}: must be (..., 6)')
-    if joints.ndim == 1 and all(map(isfinite, joints.tolist())):
-        return joints  # faster than NumPy for six numbers
-    finite = np.isfinite(joints)
-    if not finite.all():
-        at = tuple(int(i) for i in np.argwhere(~finite)[0])
+    if not is_finite(joints):
+        at = tuple(int(i) for i in np.argwhere(~np.isfinite(joints))[0])
         raise InvalidInput(
             f'{name}[{", ".join(map(str, at))}] = {joints[at]} ({JOINT_NAMES[at[-1]]}): '
             'must be finite'

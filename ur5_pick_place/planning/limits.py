@@ -149,8 +149,8 @@ def tcp_and_elbow_speed(
 
 def slowed_to(limits: Limits, model: Model, q: Array, qd: Array, p_tool_tcp: Array) -> Array:
     """Return a joint velocity (6,) [rad/s] at joints (6,), scaled as a whole to its limits."""
-    speed = float(tcp_and_elbow_speed(model, q[None], qd[None], p_tool_tcp).max())
-    return np.asarray(qd / max(speed / limits.speed, np.abs(qd / limits.qd).max(), 1.0))
+    speeds = tcp_and_elbow_speed(model, q[None], qd[None], p_tool_tcp)[0] / limits.speed
+    return np.asarray(qd / max(1.0, *speeds.tolist(), *np.abs(qd / limits.qd).tolist()))
 
 
 SLOWEST = 1e-3  # smallest scaling; slower motions take too long

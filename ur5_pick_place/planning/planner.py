@@ -167,18 +167,23 @@ class MotionPlanner:
         if refusal := self.scene.world.refusal:
             return refusal
         limits = self.limits
-        outside = (q < limits.q_min) | (q > limits.q_max)
-        if outside.any():  # then those that a start a little outside does not allow
-            q_min, q_max = range_from(limits.q_min, limits.q_max, q[0])
-            outside = (q < q_min) | (q > q_max)
-        if outside.any():
-            row, joint = np.argwhere(outside)[0]
-            low, high = np.degrees([limits.q_min[joint], limits.q_max[joint]])
-            return (
-                f'{JOINT_NAMES[joint]} is at {np.degrees(q[row, joint]):.1f} deg: must lie in '
-                f'{low:.0f} to {high:.0f} deg; guide it back in freedrive first'
-            )
+        if ((q < limits.q_min) | (q > limits.q_max)).any() and (reason := self._why_outside(q)):
+            return reason
         return str(self.collision.check_path(q) or '')
+
+    def _why_outside(self, q: Array) -> str:
+        """Return which joint of a path (n, 6) [rad] its start does not allow; empty if none."""
+        limits = self.limits
+        q_min, q_max = range_from(limits.q_min, limits.q_max, q[0])
+        outside = np.argwhere((q < q_min) | (q > q_max))
+        if not len(outside):
+            return ''
+        row, joint = outside[0]
+        low, high = np.degrees([limits.q_min[joint], limits.q_max[joint]])
+        return (
+            f'{JOINT_NAMES[joint]} is at {np.degrees(q[row, joint]):.1f} deg: must lie in '
+            f'{low:.0f} to {high:.0f} deg; guide it back in freedrive first'
+        )
 
     def check_goal_range(self, q_goal: Array) -> None:
         """Raise `GateRefusal` if joints (6,) [rad] are out of range."""

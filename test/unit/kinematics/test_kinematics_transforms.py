@@ -13,6 +13,7 @@ from ur5_pick_place.kinematics.transforms import (
     check_transform,
     exp_so3,
     inverse_transform,
+    is_finite,
     log_se3,
     log_so3,
     make_transform,
@@ -153,3 +154,8 @@ def test_a_third_axis_beside_the_cross_product_is_named() -> None:
 def test_a_quaternion_without_a_direction_is_refused(quat: list[float]) -> None:
     with pytest.raises(ValueError, match='must be finite and other than zero'):
         matrix_from_quat(quat)
+
+
+@pytest.mark.parametrize('value, expected', [(1e200, True), (np.inf, False), (np.nan, False)])
+def test_a_number_is_finite_even_if_its_square_is_not(value: float, expected: bool) -> None:
+    assert is_finite(np.array([[0.0, -value], [1.0, 2.0]])) is expected

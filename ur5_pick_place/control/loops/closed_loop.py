@@ -49,10 +49,11 @@ class ServoLag:
     def update(self, reference: Reference, q: Array) -> None:
         """Update the estimate with joints (6,) [rad] measured at the reference's time."""
         qd = reference.motion_at(reference.time - self.seconds / 2)[1]  # in the middle of the gap
-        if qd @ qd > _SLOW:
+        square = float(qd @ qd)
+        if square > _SLOW:
             gap = reference.q - q
             self._gap_times_speed = _MEMORY * self._gap_times_speed + float(gap @ qd)
-            self._speed_squared = _MEMORY * self._speed_squared + float(qd @ qd)
+            self._speed_squared = _MEMORY * self._speed_squared + square
             lag = self._gap_times_speed / self._speed_squared
             self.seconds = min(max(lag, _LEAST_LAG), _LARGEST_LAG)
 

@@ -12,11 +12,10 @@ follows exactly: limits kept here are kept there.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 import numpy as np
 
-from ur5_pick_place.kinematics._ik import fewest_cycles
+from ur5_pick_place.kinematics._ik import fewest_cycles, fill_change, keeps_chord
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
@@ -33,7 +32,6 @@ _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
 _STRAIGHT = 1e-4  # [rad]; a change that leaves its chord by more is swept piece by piece
 _BETWEEN = 4  # cycles between two ends of a piece
-_ROUNDING = 1e-9
 _RECENT = 25  # advances; the longest of them is expected next
 _LONGEST_ADVANCE = 13  # cycles; joint_states further apart count as silent
 
@@ -83,11 +81,10 @@ def is_still(state: State) -> bool:
 class Change:
     """A change of velocity: from `start` to `velocity` (6,) [rad/s] in whole `cycles`."""
 
-    __slots__ = ('_basis', 'cycles', 'velocity')
-
     def __init__(self, start: State, velocity: Array, cycles: int) -> None:
         self.velocity, self.cycles = velocity, cycles
-        self._basis: Array = np.array([*start, velocity])
+        self._states = np.empty((cycles + 1, 3, 6))
+        fill_change(start, velocity, CYCLE, self._states)
 
     @property
     def end(self) -> State:
@@ -96,41 +93,17 @@ class Change:
 
     def at(self, cycle: int) -> State:
         """Return the state some cycles after the start; from the end on the velocity is kept."""
-        state: State = _weights(self.cycles)[min(cycle, self.cycles)] @ self._basis
-        if cycle > self.cycles:
-            state[0] += (cycle - self.cycles) * CYCLE * self.velocity
-        return state
+        state: State = self._states[min(cycle, self.cycles)]
+        if cycle <= self.cycles:
+            return state
+        return np.array([state[0] + (cycle - self.cycles) * CYCLE * self.velocity, *state[1:]])
 
     @property
     def path(self) -> Array:
         """Joints (n, 6) [rad] from start to end, whose chords are within 0.3 mrad of it."""
-        q = _weights(self.cycles)[:, 0] @ self._basis
-        off, way = q - q[0], q[-1] - q[0]
-        along = off @ way / max(float(way @ way), _STILL)
-        beside = np.abs(off - along[:, None] * way).max()
-        if beside <= _STRAIGHT and (np.abs(along - 0.5) <= 0.5 + _ROUNDING).all():
-            return q[[0, -1]]
-        return q[[*range(0, self.cycles, _BETWEEN), self.cycles]]
-
-
-@lru_cache(_MOST_CYCLES)
-def _weights(cycles: int) -> Array:
-    """
-    Return what start and velocity contribute to each state of a change, (cycles + 1, 3, 4).
-
-    Rows q, qd and qdd of combinations of q, qd and qdd of the start and the new velocity.
-    """
-    T, u = cycles * CYCLE, np.linspace(0.0, 1.0, cycles + 1)
-    uu, uuu, uuuu = u**2, u**3, u**4
-    one, none = np.ones_like(u), np.zeros_like(u)
-    faster = 3.0 * uu - 2.0 * uuu  # fraction of the change of velocity
-    ahead = T * (uuu - uuuu / 2.0)  # its integral
-    rows = (
-        (one, T * u - ahead, T**2 * (uu / 2.0 - 2.0 * uuu / 3.0 + uuuu / 4.0), ahead),
-        (none, 1.0 - faster, T * (u - 2.0 * uu + uuu), faster),
-        (none, -6.0 * (u - uu) / T, 1.0 - 4.0 * u + 3.0 * uu, 6.0 * (u - uu) / T),
-    )
-    return np.ascontiguousarray(np.moveaxis(np.array(rows), -1, 0))
+        if keeps_chord(self._states, _STRAIGHT):
+            return self._states[[0, -1], 0]
+        return self._states[[*range(0, self.cycles, _BETWEEN), self.cycles], 0]
 
 
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:

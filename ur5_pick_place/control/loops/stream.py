@@ -92,7 +92,7 @@ class StreamedLoop(ABC):
         for _ in range(0 if is_waiting else reference.missing(self._committed)):
             if not self.is_ending:
                 self._extend(reference, q)
-        if np.abs(qd).max() < AT_REST:
+        if max(map(abs, qd.tolist())) < AT_REST:
             self.outcome = self._ended(reference.is_still, is_waiting, q)
         return None if is_waiting else TrajectorySegment(
             *reference.segment(), stamp, speed_scaling

@@ -12,7 +12,6 @@ contact only.
 """
 
 import copy
-import math
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -152,17 +151,14 @@ class CollisionModel:
         tests, wide = self._tests()
         if len(q) == 1:
             return None if tests.is_free(q[0]) else 0.0
-        change = np.abs(q[1:] - q[:-1]) @ self._geometry.pair_levers.T
-        largest = change.max(axis=0)
-        last = math.ceil(math.log2(max(float(largest.max()) / (2.0 * RESOLUTION), 1.0)))
-        first, clear = float(len(q)), set[float]()
+        half_change = (np.abs(q[1:] - q[:-1]) @ self._geometry.pair_levers.T).max(axis=0) / 2.0
+        first = float(len(q))
+        clear: set[float] = set()
         steps = [(float(i), i + 1.0) for i in range(len(q) - 1)]
-        for level in range(last + 1):
-            if not steps:
-                break
+        while steps:
             checkpoint()
-            extra = np.maximum(largest / 2.0 ** (level + 1) - RESOLUTION, 0.0)
-            wide.require(self._margins + extra)
+            required = np.maximum(self._margins + half_change - RESOLUTION, self._margins)
+            wide.require(required)
             proved = set()
             for at in sorted({end for step in steps for end in step}):
                 if at > first:
@@ -174,7 +170,10 @@ class CollisionModel:
                     first = at
                 clear.add(at)
             left = [(a, b) for a, b in steps if a < first and not {a, b} <= proved]
+            if left and half_change.max() <= RESOLUTION:
+                break
             steps = [half for a, b in left for half in ((a, (a + b) / 2), ((a + b) / 2, b))]
+            half_change /= 2.0
         return first if first < len(q) else None
 
     def _tests(self) -> tuple[ClearanceTests, ClearanceTests]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, is_finite
 
 MAX_DURATION = 400.0  # [s]; bounds the memory of checks that sample every 2 ms
 _ROUNDED = 1e-6  # [s]; messages carry whole nanoseconds
@@ -49,7 +49,7 @@ class Trajectory:
         block.setflags(write=False)
         for name, of in zip(('t', 'q', 'qd', 'qdd'), (t, *block), strict=True):
             object.__setattr__(self, name, of)
-        if not (np.isfinite(t).all() and np.isfinite(block).all()):
+        if not (is_finite(t) and is_finite(block)):
             self._refuse_not_finite()
         self._check_times()
 
