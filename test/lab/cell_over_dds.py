@@ -41,12 +41,12 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.outcome import Outcome
-from ur5_pick_place.pins import TOOL_PINS
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.faults import FAULTS
+from ur5_pick_place.sim.io_controller import TOOL_PINS
 from ur5_pick_place.sim.physics.cell import PART_SIZE
 from ur5_pick_place.sim.physics.hand import OPEN_GAP
 from ur5_pick_place.task.events import DONE, GRASP_VERIFIED, REARMED, STOPPED, read_event

@@ -13,7 +13,7 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 NAME = 'ur5_pick_place'
 
-BASE = {'errors', 'outcome', 'settings', 'config_files', 'pins', 'terminal'}
+BASE = {'errors', 'outcome', 'settings', 'config_files', 'terminal'}
 ROBOT = BASE | {'kinematics', 'planning', 'control', 'task', 'nodes'}
 
 # part: the other parts that it may import.
@@ -22,7 +22,6 @@ MAY_IMPORT = {
     'outcome': set(),
     'settings': {'errors'},
     'config_files': {'errors'},
-    'pins': set(),
     'terminal': {'errors'},
     'kinematics': BASE,
     'planning': BASE | {'kinematics'},
@@ -39,7 +38,7 @@ MAY_IMPORT = {
     'report': ROBOT | {'client', 'commands'},
     'demo': ROBOT | {'client', 'commands', 'report', 'sim', 'nodes.sim'},
     # A robot of its own: it shares with ours what an arm is, and no thought about motion.
-    'sim': {'kinematics', 'errors', 'settings', 'config_files', 'pins'},
+    'sim': {'kinematics', 'errors', 'settings', 'config_files'},
     'sim.controller': BASE | {'kinematics', 'sim'},
     'nodes.sim': BASE | {'kinematics', 'nodes', 'sim'},
 }

@@ -15,7 +15,6 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.controllers.controller_manager import (
     FREEDRIVE,
@@ -38,17 +37,18 @@ from ur5_pick_place.sim.controllers.trajectory_controller import TrajectoryContr
 from ur5_pick_place.sim.dashboard import Dashboard
 from ur5_pick_place.sim.gripper_server import GripperServer
 from ur5_pick_place.sim.grippers import ACTION, GRIPPER_COMMAND, PARALLEL
-from ur5_pick_place.sim.io_controller import IoController
+from ur5_pick_place.sim.io_controller import (
+    BLOW_OFF_PIN,
+    GRIPPER_PIN,
+    PART_PRESENT_PIN,
+    IoController,
+)
 from ur5_pick_place.sim.link import JointReport, Link
 from ur5_pick_place.sim.physics.arm import JOINT_NAMES, load_arm
 from ur5_pick_place.sim.physics.hand import Cup, Fingers
 from ur5_pick_place.sim.physics.world import World
 from ur5_pick_place.sim.robot import ContactSettings, ContactWatch, Robot, motor_currents
 from ur5_pick_place.sim.wiring import Wiring
-
-GRIPPER_PIN = TOOL_PIN_0  # the output that closes
-PART_PRESENT_PIN = TOOL_PIN_0  # an input
-BLOW_OFF_PIN = TOOL_PIN_1  # the output of a suction cup
 
 RESTART, SPLICE = 'restart', 'splice'
 REPLACEMENTS = (RESTART, SPLICE)

@@ -19,9 +19,10 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.controllers.controller_manager import STRICT
 from ur5_pick_place.sim.dashboard import Answer
-from ur5_pick_place.sim.driver import GRIPPER_PIN, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.gripper_server import GripperFault
 from ur5_pick_place.sim.grippers import ACTION, DIGITAL, VACUUM
+from ur5_pick_place.sim.io_controller import GRIPPER_PIN
 from ur5_pick_place.sim.link import Channel, Frozen, Jumping, dropped, not_a_number
 from ur5_pick_place.sim.physics.cell import PART_SIZE
 from ur5_pick_place.sim.robot import Program

@@ -18,9 +18,13 @@ from operator import setitem
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PINS
 from ur5_pick_place.sim.physics.arm import CYCLE
 from ur5_pick_place.sim.robot import Robot, RobotMode
+
+DIGITAL_PINS = 18  # inputs and outputs alike, as `set_io` and `io_states` count them
+TOOL_PINS = (16, 17)
+GRIPPER_PIN, BLOW_OFF_PIN = TOOL_PINS  # outputs: close the gripper, blow off a suction cup
+PART_PRESENT_PIN = TOOL_PINS[0]  # an input
 
 SET_DIGITAL_OUT = 1
 SET_ANALOG_OUT = 3

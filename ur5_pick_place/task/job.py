@@ -85,6 +85,11 @@ class RunMotion:
     method: str = ''
 
 
+# Inputs and outputs alike, as `set_io` and `io_states` count them; the last two are the tool's.
+DIGITAL_PINS = 18
+TOOL_PINS = (16, 17)
+
+
 @dataclass(frozen=True)
 class SetOutput:
     """Set a digital output; done when the driver has queued it, before the pin has changed."""

@@ -16,11 +16,11 @@ import numpy as np
 
 from ur5_pick_place.kinematics.mounting import Mounting
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.pins import TOOL_PIN_0, TOOL_PIN_1
 from ur5_pick_place.sim.controller import messages
 from ur5_pick_place.sim.controller.personality import Personality
 from ur5_pick_place.sim.controller.script.program import Compiler, Program, ScriptError
 from ur5_pick_place.sim.controller.script.robot import Robot
+from ur5_pick_place.sim.io_controller import BLOW_OFF_PIN, GRIPPER_PIN, PART_PRESENT_PIN
 from ur5_pick_place.sim.layouts import table_height
 from ur5_pick_place.sim.physics.hand import Cup
 from ur5_pick_place.sim.physics.world import CellSettings, World
@@ -311,6 +311,6 @@ class Controller(Robot):
         """Connect tool outputs, gripper and part-present input while the tool has power."""
         powered, hand = self.tool_voltage > 0, self.world.hand
         if isinstance(hand, Cup):
-            hand.blows = powered and bool(self.digital_outputs >> TOOL_PIN_1 & 1)
-        hand.close(powered and bool(self.digital_outputs >> TOOL_PIN_0 & 1))
-        self.set_input(TOOL_PIN_0, powered and hand.part_present)
+            hand.blows = powered and bool(self.digital_outputs >> BLOW_OFF_PIN & 1)
+        hand.close(powered and bool(self.digital_outputs >> GRIPPER_PIN & 1))
+        self.set_input(PART_PRESENT_PIN, powered and hand.part_present)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.pins import DIGITAL_PINS
 from ur5_pick_place.settings import REQUIRED, Settings, setting
+from ur5_pick_place.task.job import DIGITAL_PINS
 
 MOVES = ('ptp', 'lin', 'lin_or_ptp')
 ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
-from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PIN_0, TOOL_PINS
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task.grippers.base import TOOL_INPUT, Gripper, GripperSettings
 from ur5_pick_place.task.grippers.signals import SETTLING, PartSignal
-from ur5_pick_place.task.job import OBSERVE_NOW, Observation, Steps
+from ur5_pick_place.task.job import DIGITAL_PINS, OBSERVE_NOW, TOOL_PINS, Observation, Steps
 
 LAST_PIN = DIGITAL_PINS - 1
 _TOOL_PINS = ', '.join(map(str, TOOL_PINS))
@@ -21,7 +20,7 @@ class OutputSettings(GripperSettings):
     """Wiring of a gripper on digital outputs."""
 
     close_pin: int = setting(
-        TOOL_PIN_0,
+        TOOL_PINS[0],
         f'digital output that closes the gripper, or switches suction on; {_TOOL_PINS} are the '
         'tool outputs',
         low=0,
@@ -29,7 +28,7 @@ class OutputSettings(GripperSettings):
     )
     closes_when_on: bool = setting(True, 'whether that output is on when closed, or sucking')
     part_pin: int = setting(
-        TOOL_PIN_0,
+        TOOL_PINS[0],
         'digital input that shows a part in the gripper, or that vacuum is reached; '
         f'{_TOOL_PINS} are the tool inputs',
         low=0,
