@@ -149,10 +149,22 @@ class Ended(BaseException):
         self.number = number
 
 
+def ending_signals(*always: signal.Signals) -> list[signal.Signals]:
+    """
+    Return the signals that tell a process to end.
+
+    Those that are ignored, as by nohup, are left out, unless they are in `always`.
+
+    SIGHUP is that of a terminal that is closed, or whose ssh connection is lost.
+    """
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    return [n for n in numbers if n in always or signal.getsignal(n) is not signal.SIG_IGN]
+
+
 @contextlib.contextmanager
 def signals_raised() -> Iterator[None]:
     """Raise `Ended` on the first signal to end, and ignore further ones."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    numbers = ending_signals()
     raised: list[Ended] = []
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
@@ -162,8 +174,7 @@ def signals_raised() -> Iterator[None]:
         raise raised[0]
 
     for number in numbers:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
-            signal.signal(number, end)
+        signal.signal(number, end)
     try:
         yield
     except BaseException:

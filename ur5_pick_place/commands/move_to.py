@@ -31,14 +31,13 @@ from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.ros.process import start_ros
-from ur5_pick_place.terminal import Parser, check_metres, number_within, quiet_pipe
+from ur5_pick_place.terminal import Parser, check_metres, ending_signals, number_within, quiet_pipe
 
 # [s] wall time:
 _TIMEOUT = 10.0  # for a server or a reply; the planner monitors the motion itself
 _CANCEL_TIME = 2.0  # for a late answer to a goal that is to be canceled, and for its end
 _STOP_TIME = 3.0  # for a stop to be answered
 _SETTLING = 0.5  # from the end of the motion to the measurement
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class MoveTo:
@@ -134,9 +133,8 @@ class MoveTo:
 def _noted_signals() -> list[int]:
     """Return a list that gets each terminating signal, so that the arm is stopped first."""
     noted: list[int] = []
-    for number in _SIGNALS:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
-            signal.signal(number, lambda got, _frame: noted.append(got))
+    for number in ending_signals():
+        signal.signal(number, lambda got, _frame: noted.append(got))
     return noted
 
 

@@ -203,7 +203,8 @@ def test_each_service_and_action_of_a_node_is_looked_for_before_it_starts(
 @pytest.fixture
 def refusal(ros_domain, monkeypatch, capsys):
     """Run a node with ROS arguments that it refuses; return what it says."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP
+    before = {number: signal.getsignal(number) for number in numbers}
     monkeypatch.setattr(process, '_exit_now', sys.exit)  # else it would end the tests too
 
     def run(*arguments):
@@ -297,13 +298,23 @@ run_node(Busy)
 """
 
 
-@pytest.mark.parametrize('signals', [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 3])
+def closable():
+    """Let a process that is to start end with its terminal, even if the tests do not."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.mark.parametrize(
+    'signals', [[signal.SIGINT], [signal.SIGTERM], [signal.SIGHUP], [signal.SIGINT] * 3]
+)
 def test_a_node_ends_within_two_seconds_while_it_serves_a_long_request(ros_domain, signals):
     context = Context()
     rclpy.init(context=context)
     node = rclpy.create_node('client', context=context)
     busy = subprocess.Popen(
-        [sys.executable, '-c', BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, '-c', BUSY],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=closable,
     )
     try:
         client = node.create_client(Trigger, 'plan')

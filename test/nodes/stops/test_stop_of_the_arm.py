@@ -135,19 +135,25 @@ def test_a_place_is_taught_from_joints_that_come_late_and_refused_without(cell):
 
 
 @pytest.mark.parametrize(
-    'names',
+    ('names', 'number'),
     [
-        ['trajectory_planner'],
-        pytest.param(['trajectory_planner', 'pick_place'], marks=pytest.mark.drill),
+        (['trajectory_planner'], signal.SIGINT),
+        pytest.param(
+            ['trajectory_planner', 'pick_place'], signal.SIGINT, marks=pytest.mark.drill
+        ),
+        pytest.param(
+            ['trajectory_planner', 'pick_place'], signal.SIGHUP, marks=pytest.mark.drill
+        ),
     ],
+    ids=str,
 )
-def test_nodes_that_ctrl_c_ends_let_the_arm_brake_along_its_path_first(cell, names):
+def test_nodes_that_a_terminal_ends_let_the_arm_brake_along_its_path_first(cell, names, number):
     client, sent = cell.client, []
     client.hear(JointTrajectory, 'trajectory_planner/sent_goal', sent.append)
     execute(cell)
     begin = time.monotonic()
     for name in names:
-        cell.signal(name, signal.SIGINT)
+        cell.signal(name, number)
     cell.time_to_rest(STOP_TIME + BRAKING)
     assert np.abs(client.q - TURNED).max() > 0.1, 'it was stopped on its way'
     assert np.abs(client.q - HOME)[1:].max() < 5e-3, 'and on its path'

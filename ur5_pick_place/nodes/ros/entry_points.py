@@ -11,7 +11,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from ur5_pick_place.terminal import quiet_pipe, run_main
+from ur5_pick_place.terminal import ending_signals, quiet_pipe, run_main
 
 PARENT = 'UR5_PICK_PLACE_PARENT'
 """Environment variable: id of a parent process whose end, for any reason, ends the node."""
@@ -72,8 +72,8 @@ def prepare_to_run(name: str) -> bool:
     """
     Prepare this process to run a node and return True; on `--help` print the help, return False.
 
-    Until the node has its own handlers, SIGINT and SIGTERM end the process at once. If its parent
-    is the one that `PARENT` names, it receives SIGINT when the parent ends.
+    Until the node has its own handlers, SIGINT, SIGTERM and SIGHUP end the process at once. If its
+    parent is the one that `PARENT` names, it receives SIGINT when the parent ends.
     """
     arguments = sys.argv[1:]
     own = arguments[: arguments.index('--ros-args')] if '--ros-args' in arguments else arguments
@@ -83,7 +83,7 @@ def prepare_to_run(name: str) -> bool:
     if os.environ.get(PARENT) == str(os.getppid()):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
     # Loading takes a second, and compiled modules turn a KeyboardInterrupt into other errors.
-    for number in (signal.SIGINT, signal.SIGTERM):  # until the node installs its own handlers
+    for number in ending_signals(signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os._exit(0))
     gc.disable()  # while the modules load, all of which stay: `run_node` enables it
     return True

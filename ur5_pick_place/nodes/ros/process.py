@@ -33,6 +33,7 @@ from ur5_pick_place.nodes.ros.distro import count_servers, resolved_name
 from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.nodes.ros.executor import LockedExecutor, SerialNode
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
+from ur5_pick_place.terminal import ending_signals
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
@@ -46,7 +47,7 @@ _LEASE = 5.0  # [s] for which servers of a killed node may still be listed
 
 def run_node(create: Callable[[], SerialNode]) -> None:
     """
-    Create a node, spin it, and end cleanly on SIGINT, SIGTERM or a user error.
+    Create a node, spin it, and end cleanly on SIGINT, SIGTERM, SIGHUP or a user error.
 
     A node that refuses its parameters exits with 2 and one line on stderr. One whose class has a
     `come_to_rest` is spun after the signal for as long as that yields.
@@ -111,7 +112,7 @@ def _keep_what_is_loaded() -> None:
 
 class _FirstSignal:
     """
-    Interrupts the main thread on the first SIGINT or SIGTERM; ignores later ones.
+    Interrupts the main thread on the first SIGINT, SIGTERM or SIGHUP; ignores later ones.
 
     rclpy's own handlers call this one, as it was installed before them.
 
@@ -121,12 +122,13 @@ class _FirstSignal:
 
     def __init__(self) -> None:
         self.is_received, self.is_raised = False, True
-        for number in (signal.SIGINT, signal.SIGTERM):
+        self._numbers = ending_signals(signal.SIGINT, signal.SIGTERM)
+        for number in self._numbers:
             signal.signal(number, self._interrupt)
 
     def ignore(self) -> None:
-        """Ignore both signals: at its end Python would restore the system's handlers."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Ignore all of them: at its end Python would restore the system's handlers."""
+        for number in self._numbers:
             signal.signal(number, signal.SIG_IGN)
 
     def _interrupt(self, *_: Any) -> None:
