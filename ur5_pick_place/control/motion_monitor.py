@@ -89,10 +89,10 @@ class StallDetector:
 
     def tick(self, now: float, q: Array, planned: Array) -> str | None:
         """Return the fault, or None, for measured and planned joints (6,) [rad] at `now` [s]."""
-        if (planned == self._latest).all():
+        if planned.tolist() == self._latest.tolist():
             self._since += max(0.0, now - self._now)
         self._now, self._latest = now, planned
-        if np.abs(q - self._at).max() > _STILL:
+        if max(map(abs, (q - self._at).tolist())) > _STILL:
             self._since, self._at, self._planned = now, q, planned
             return None
         gone = np.abs(planned - self._planned)

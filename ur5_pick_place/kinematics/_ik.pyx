@@ -462,6 +462,17 @@ cpdef bint keeps_chord(const double[:, :, ::1] states, double within):
     return True
 
 
+cpdef bint are_within(const double[:, :] q, const double[::1] low, const double[::1] high):
+    """Return whether joints q (n, 6) lie within bounds (6,) [rad]."""
+    cdef Py_ssize_t row
+    cdef int j
+    for row in range(len(q)):
+        for j in range(6):
+            if not low[j] <= q[row, j] <= high[j]:
+                return False
+    return True
+
+
 cpdef int nearest_row(const double[:, ::1] q, const double[::1] at, double equally_near):
     """
     Return the first row of joints q (n, 6) that is about as near to others (6,) as the nearest.

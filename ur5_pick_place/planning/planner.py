@@ -10,6 +10,7 @@ import numpy as np
 
 from ur5_pick_place.errors import GateRefusal, PlanningError
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.kinematics._ik import are_within
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.collision import Contact, collision_model
 from ur5_pick_place.planning.detours import Detour, paths_round, straight_samples
@@ -167,7 +168,8 @@ class MotionPlanner:
         if refusal := self.scene.world.refusal:
             return refusal
         limits = self.limits
-        if ((q < limits.q_min) | (q > limits.q_max)).any() and (reason := self._why_outside(q)):
+        is_inside = are_within(q, limits.q_min, limits.q_max)
+        if not is_inside and (reason := self._why_outside(q)):
             return reason
         return str(self.collision.check_path(q) or '')
 

@@ -208,6 +208,6 @@ class Reference:
 
 def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
     """Return the trajectory through states at given cycles, the first 0, ending at rest."""
-    q, qd, qdd = np.array(states).swapaxes(0, 1)
+    q, qd, qdd = np.concatenate(states).reshape(-1, 3, 6).swapaxes(0, 1)
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)
