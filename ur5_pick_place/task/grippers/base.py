@@ -48,8 +48,14 @@ class Gripper(ABC):
     (the part sensor of the simulated cell does), and disconnect in `shutdown`.
 
     `part_signal`, `is_closed` and `is_open` are called every tick of 8 ms: for a slow device a
-    thread keeps their values. Give its connection to the constructor with a default, so that a
-    test without a cell passes a fake; CONTRIBUTING.md tells how one with a cell does.
+    thread keeps their values, and `initialise` reads the first by `Compute`.
+
+    Give its connection to the constructor with a default, so that a test without a cell passes a
+    fake. One with a cell (`test/cell/test_gripper_cycles.py`) fakes the device before it makes the
+    cell, which calls `initialise`: of a gripper in `KINDS` it replaces the function that connects;
+    for another it puts a fake driver into `sys.modules` and takes the gripper's module out, which
+    keeps that of another test. There `Compute` runs at once, and for a thread
+    `cell.on_step = lambda: time.sleep(0.008)` makes time real.
 
     - `settings`: of the class's `settings_type`
     - `voltage`: supply that the gripper needs [V]; None if not configured
