@@ -106,6 +106,7 @@ def test_the_users_file_chooses_the_files_of_the_gripper(kind, files, tmp_path):
         (lambda: ActionSettings(part_positions=(0.1, 0.8)), 'fingers that close on nothing'),
         (lambda: ActionSettings(part_positions=(0.0, 0.5)), 'fingers that close on nothing'),
         (lambda: ActionSettings(part_positions=(2.0, 3.0)), 'must lie between open_position'),
+        (lambda: CellSettings(gripper='claw'), r'another kind.* under /\*\*/pick_place'),
         (lambda: CellSettings(gripper='my_gripper:MyGripper'), r'own under /\*\*/pick_place'),
     ],
 )

@@ -81,10 +81,10 @@ class CellSettings(Settings):
     )
 
     def __post_init__(self) -> None:
-        if ':' in str(self.gripper):
+        if self.gripper not in GRIPPERS:
             raise InvalidInput(
                 f'gripper = {self.gripper!r}: the simulated cell has {", ".join(GRIPPERS)}: name '
-                'a class of your own under /**/pick_place, not under /**'
+                'another kind, or a class of your own under /**/pick_place, not under /**'
             )
         super().__post_init__()
         Mounting.read(self.mounting)
