@@ -17,6 +17,7 @@ import yaml
 from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.kinematics import UR_TYPES
+from ur5_pick_place.task.cycle.stages import ACTIONS, MOVES, WAITS_AND_PINS, Stage
 from ur5_pick_place.task.grippers.registry import KINDS
 
 REPO = Path(__file__).resolve().parents[2]
@@ -102,6 +103,12 @@ def test_every_kind_of_gripper_has_a_file_and_a_row_that_links_to_it(kind):
 
 def test_every_ur_type_is_named_where_users_choose_theirs():
     assert {*UR_TYPES} <= {*re.findall(r'\bur\w+', text_of('docs/tutorials/robot_and_pc.md'))}
+
+
+def test_every_stage_and_key_is_explained_on_top_of_the_cycle_file():
+    comment = (CONFIG / 'cycle.yaml').read_text().split('\nplaces:')[0]
+    named = {*MOVES, *ACTIONS, *WAITS_AND_PINS, *(field.name for field in fields(Stage))}
+    assert named <= {*re.findall(r'\w+', comment)}
 
 
 def test_every_parameter_of_an_example_is_declared():

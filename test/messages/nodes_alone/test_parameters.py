@@ -136,8 +136,8 @@ def test_a_list_of_whole_numbers_takes_no_fractions(declare):
 def test_an_unknown_parameter_is_refused_with_the_nearest_name(declare):
     with pytest.raises(InvalidInput, match="unknown parameter 'ofset'; did you mean offset?"):
         declare(ofset=[0.0, 1.0])
-    with pytest.raises(InvalidInput, match="'serial_port'; that of a gripper class goes under /"):
-        declare(serial_port='/dev/ttyUSB0', gripper='my_gripper:SerialGripper')
+    with pytest.raises(InvalidInput, match="'my_port'; that of a gripper class goes under /"):
+        declare(my_port='/dev/ttyUSB0', gripper='my_gripper:SerialGripper')
 
 
 @pytest.mark.parametrize(
