@@ -4,7 +4,7 @@
 """
 The kinematics of single configurations and poses, number by number; the only compiled module.
 
-With what a closed loop computes from them in each cycle.
+With what a closed loop computes from them in each cycle, and the samples of a trajectory.
 
 Callers pass contiguous float64 arrays of the stated shapes: sizes are not checked here. A pose is
 passed on as its first number; the others follow row by row. Angles of several solutions are
@@ -460,6 +460,39 @@ cpdef bint keeps_chord(const double[:, :, ::1] states, double within):
             if fabs(states[k, 0, j] - states[0, 0, j] - along * way[j]) > within:
                 return False
     return True
+
+
+cpdef sample_quintics(
+    const double[::1] knots, const double[:, :, ::1] c, const double[::1] times,
+    double[:, :, ::1] motion
+):
+    """
+    Fill motion (4, m, 6) with q, qd, qdd and jerk at times (m,) [s], clipped to the knots (n,).
+
+    Of each segment and joint c (6, n - 1, 6) holds the quintic, lowest power first.
+
+    """
+    cdef Py_ssize_t last = len(knots) - 2, i = 0, low, high, row
+    cdef double t, u
+    cdef int j
+    for row in range(len(times)):
+        t = min(max(times[row], 0.0), knots[last + 1])
+        if not (knots[i] <= t and (i == last or t < knots[i + 1])):  # as it nearly always is
+            low, high = 0, last
+            while low < high:
+                i = (low + high + 1) // 2
+                if knots[i] <= t:
+                    low = i
+                else:
+                    high = i - 1
+            i = low
+        u = t - knots[i]
+        for j in range(6):
+            c1, c2, c3, c4, c5 = c[1, i, j], c[2, i, j], c[3, i, j], c[4, i, j], c[5, i, j]
+            motion[0, row, j] = c[0, i, j] + u * (c1 + u * (c2 + u * (c3 + u * (c4 + u * c5))))
+            motion[1, row, j] = c1 + u * (2 * c2 + u * (3 * c3 + u * (4 * c4 + u * 5 * c5)))
+            motion[2, row, j] = 2 * c2 + u * (6 * c3 + u * (12 * c4 + u * 20 * c5))
+            motion[3, row, j] = 6 * c3 + u * (24 * c4 + u * 60 * c5)
 
 
 cpdef bint are_within(const double[:, :] q, const double[::1] low, const double[::1] high):

@@ -18,7 +18,7 @@ from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
 from ur5_pick_place.kinematics.model import ARMS
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
-from ur5_pick_place.kinematics.transforms import Array, exp_so3, make_transform
+from ur5_pick_place.kinematics.transforms import Array, exp_so3, is_finite, make_transform
 from ur5_pick_place.planning.scene.inertias import Load
 
 GRAVITY = 9.81
@@ -175,7 +175,7 @@ def _states(
 ) -> tuple[tuple[int, ...], list[Array]]:
     """Return the shape (..., 6) of states, and three arrays (6, n) of all states by columns."""
     joints = np.broadcast_arrays(check_joints(q), qd, qdd)
-    if not all(np.isfinite(values).all() for values in joints):
+    if not all(map(is_finite, joints)):
         raise InvalidInput('velocities or accelerations are not all finite')
     rows = (np.ascontiguousarray(values, dtype=np.float64).reshape(-1, 6) for values in joints)
     return joints[0].shape, [values.T for values in rows]

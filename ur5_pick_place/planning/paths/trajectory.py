@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
+from ur5_pick_place.kinematics._ik import sample_quintics
 from ur5_pick_place.kinematics.transforms import Array, is_finite
 
 MAX_DURATION = 400.0  # [s]; bounds the memory of checks that sample every 2 ms
@@ -85,17 +86,15 @@ class Trajectory:
         Times outside the trajectory are clipped to its ends. Each result has shape (..., 6), in
         rad, rad/s, rad/s^2 and rad/s^3.
         """
-        times: Array = np.clip(np.asarray(t, dtype=float), 0.0, self.duration)
+        times = np.asarray(t, dtype=float)
+        shape = (*times.shape, 6)
         if self.t.size == 1:
-            still = np.zeros((*times.shape, 6))
+            still = np.zeros(shape)
             return still + self.q[0], still, still.copy(), still.copy()
-        i = np.clip(np.searchsorted(self.t, times, side='right') - 1, 0, self.t.size - 2)
-        u = (times - self.t[i])[..., None]
-        c = self._coefficients().take(i, axis=1)
-        q = c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * (c[4] + u * c[5]))))
-        qd = c[1] + u * (2 * c[2] + u * (3 * c[3] + u * (4 * c[4] + u * 5 * c[5])))
-        qdd = 2 * c[2] + u * (6 * c[3] + u * (12 * c[4] + u * 20 * c[5]))
-        return q, qd, qdd, 6 * c[3] + u * (24 * c[4] + u * 60 * c[5])
+        motion = np.empty((4, times.size, 6))
+        sample_quintics(self.t, self._coefficients(), np.ascontiguousarray(times).ravel(), motion)
+        q, qd, qdd, qddd = motion
+        return q.reshape(shape), qd.reshape(shape), qdd.reshape(shape), qddd.reshape(shape)
 
     def jerk_peaks(self) -> tuple[Array, Array]:
         """
