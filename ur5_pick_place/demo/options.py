@@ -18,7 +18,6 @@ from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.cycle_layout import Task, layout, read_cycle, task_of, wall_across
 from ur5_pick_place.demo.spots import (
-    Displacement,
     Spot,
     SpotChecker,
     check_apart,
@@ -41,8 +40,6 @@ _NEEDS = {'start': ('start',), 'target': ('target',), 'seed': _PAIR, 'wall': _PA
 """The places that a cycle must have, by option."""
 _RTF = (0.05, 5.0)
 _WALL = (0.05, 0.6)  # [m]
-_SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
-_TURN = 20.0  # [deg]
 
 
 @dataclass(frozen=True)
@@ -80,7 +77,7 @@ def read_options(arguments: Sequence[str]) -> DemoOptions:
     path, cycle = read_cycle(given.cycle, given.gripper)
     setup = CellSetup.read(given)
     checker = SpotChecker(setup)
-    task = task_of(cycle, _spots(given, cycle, checker, setup), given.grid, given.displace)
+    task = task_of(cycle, _spots(given, cycle, checker, setup), given.grid)
     _check(task, checker, setup)
     methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
     options = DemoOptions(
@@ -209,13 +206,6 @@ def _add_spots(parser: argparse.ArgumentParser) -> None:
     """Add the options of where the cube lies, where it goes, and what stands in its way."""
     add_start_and_target(parser, '; random with --seed')
     parser.add_argument(
-        '--displace',
-        type=_displacement,
-        metavar='"DX DY DYAW"',
-        help=f'displace the cube after teaching: dx and dy within {_SHIFT:g} mm together, dyaw '
-        f'within {_TURN:g} degrees',
-    )
-    parser.add_argument(
         '--wall',
         type=number_within(*_WALL),
         default=0.0,
@@ -230,28 +220,16 @@ def _add_spots(parser: argparse.ArgumentParser) -> None:
 
 
 def _spot(text: str) -> Spot:
-    x, y, yaw = _numbers(text, 'x y yaw, metres and degrees')
-    return Spot(x, y, math.radians(yaw))
-
-
-def _displacement(text: str) -> Displacement:
-    dx, dy, dyaw = _numbers(text, 'dx dy dyaw, millimetres and degrees')
-    if math.hypot(dx, dy) > _SHIFT or abs(dyaw) > _TURN:
-        raise argparse.ArgumentTypeError(
-            f'{text!r}: must be within {_SHIFT:g} mm and {_TURN:g} deg, or the gripper misses the '
-            'cube'
-        )
-    return Displacement(dx * 1e-3, dy * 1e-3, math.radians(dyaw))
-
-
-def _numbers(text: str, wanted: str) -> list[float]:
     try:
         numbers = [float(word) for word in text.replace(',', ' ').split()]
     except ValueError:
         numbers = []
     if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
-        raise argparse.ArgumentTypeError(f'{text!r}: must be three finite numbers: {wanted}')
-    return numbers
+        raise argparse.ArgumentTypeError(
+            f'{text!r}: must be three finite numbers: x y yaw, metres and degrees'
+        )
+    x, y, yaw = numbers
+    return Spot(x, y, math.radians(yaw))
 
 
 def _grid(text: str) -> tuple[int, ...]:

@@ -84,15 +84,13 @@ class SimulatedCell(PickPlaceClient):
         self.persist(lambda: self.teach(name, T=T))
 
     def lay_out(self, task: Task) -> None:
-        """Place the cubes of one cycle, teach the places, and displace the cube if required."""
+        """Place the cubes of one cycle, and teach the places."""
         for number, (pick, _) in enumerate(task.moves):
             if number:
                 self.feed_part()
             self.place_cube(task.spots[pick].T_base_link_part)
         for name, spot in task.spots.items():
             self.teach_at(name, spot)
-        if task.displacement and task.start:
-            self.place_cube(task.start.moved(task.displacement).T_base_link_part)
 
     def run_task(
         self,
