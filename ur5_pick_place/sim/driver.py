@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.controllers.controller_manager import (
@@ -82,9 +81,6 @@ class DriverSettings(Settings):
     program_running: bool = setting(
         True, 'the program runs from the start; false: the pendant waits for Play'
     )
-    polyscope_x: bool = setting(
-        False, 'the dashboard is that of PolyScope X, which a CB3 robot cannot have'
-    )
     gripper_action_type: str = setting(
         GRIPPER_COMMAND,
         'with gripper: action, the type of its action',
@@ -97,7 +93,7 @@ class Driver:
     Controllers, pins and modes of the simulated driver.
 
     `world`: only the driver may step it. `contact`: thresholds of the protective stop after a
-    contact. Raises `InvalidInput`: the robot cannot have that software.
+    contact.
 
     - `time`, `q`, `qd`, `current`: of the last measurement, in controller joint order
       [s, rad, rad/s, A]
@@ -113,10 +109,6 @@ class Driver:
     ) -> None:
         ur_type = world.settings.ur_type
         arm, period = load_arm(ur_type), world.cycle
-        if settings.polyscope_x and arm.polyscope == '3':
-            raise InvalidInput(
-                f'polyscope_x = true: a {ur_type} has PolyScope 3; choose a type that is not CB3'
-            )
         self.world, self.period = world, period
         self.tf_prefix = settings.tf_prefix
         self.joint_names: Sequence[str] = tuple(self.tf_prefix + name for name in JOINT_NAMES)
@@ -128,8 +120,7 @@ class Driver:
         self._contact = ContactWatch(contact, period)
         self._read()
         self.robot = Robot()
-        polyscope = 'X' if settings.polyscope_x else arm.polyscope
-        self.dashboard = Dashboard(self.robot, ur_type, polyscope)
+        self.dashboard = Dashboard(self.robot, ur_type, arm.polyscope)
         self.io = IoController(self.robot, arm.payload, arm.polyscope != '3')
         splices = settings.trajectory_replacement == SPLICE
         self.trajectory: dict[str, TrajectoryController] = {

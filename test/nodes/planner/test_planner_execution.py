@@ -28,7 +28,7 @@ from planner_client import (
     tool_down,
 )
 from std_msgs.msg import String
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 
@@ -105,7 +105,7 @@ def test_a_requested_stop_is_latched_until_rearmed(client):
 
 def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
     handle = client.set_off()
-    client.call(Trigger, 'sim_driver/protective_stop')
+    client.call(SetBool, 'sim_driver/faults/protective_stop', data=True)
     _, code = client.end(handle)
     assert 'protective stop' in code.message
     client.state('stopped: protective stop')
