@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ur5_pick_place.commands.arguments import add_ur_type, finite
+from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import read_yaml, user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
@@ -32,7 +32,6 @@ from ur5_pick_place.report.command import read_report
 from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.report.motion import Motion, distance_to_segment
 from ur5_pick_place.report.runs import RecordedRun
-from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task import events
 from ur5_pick_place.task.motions import IK, TaskSettings
 from ur5_pick_place.task.places.names import is_above, taught_place
@@ -51,7 +50,7 @@ _EPILOG = (
     'be compared. Iterations: of a closed loop, the iterations of its control law; of ik, the '
     'points of the trajectory. Smoothness: root mean square of the joint jerk; slow motion '
     'reduces it. Exit code: 0 if every method placed the cube, 1 if not, 2 on invalid input. '
-    'Example: compare --method ik --method gradient'
+    'Example: compare --preset project'
 )
 
 
@@ -97,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
     given = _parser().parse_args(argv)
     try:
         with signals_raised(), working_folder() as work:
-            changes = changes_of(given.preset, given.lag)
+            changes = asdict(PRESETS[given.preset]) if given.preset else {}
             options = _options(given, work / 'cycle.yaml')
             runs = run_methods(options, changes, work)
     except InvalidInput as error:
@@ -119,7 +118,7 @@ def _options(given: argparse.Namespace, cycle_file: Path) -> DemoOptions:
     for name in ('start', 'target'):
         if spot := getattr(given, name):
             words.append(f'--{name}={spot.x} {spot.y} {math.degrees(spot.yaw)}')
-    return replace(read_options(words), methods=given.method or (IK, *METHODS))
+    return replace(read_options(words), methods=(IK, *METHODS))
 
 
 # -- running and measuring -------------------------------------------------------------------
@@ -132,27 +131,13 @@ def write_cycle_with_stops(path: Path) -> None:
     path.write_text(yaml.safe_dump({**content, 'stages': stages}), encoding='utf-8')
 
 
-def changes_of(preset: str | None = None, lag: float | None = None) -> dict[str, Any]:
-    """
-    Return the changed settings; a larger servo lag reduces the joint velocities.
-
-    Raises `InvalidInput`: the lag is out of range.
-    """
-    changes: dict[str, Any] = asdict(PRESETS[preset]) if preset else {}
-    if lag is None:
-        return changes
-    usual = CellSettings().servo_lag
-    CellSettings(servo_lag=lag)
-    return {**changes, 'servo_lag': lag, 'velocity_scaling': usual / max(usual, lag)}
-
-
 def run_methods(
     options: DemoOptions, changes: dict[str, Any], work: Path
 ) -> list[MethodRun]:
     """
     Run one cycle by each method of the options, and measure it.
 
-    `options`: with the cycle of `write_cycle_with_stops`. `changes`: see `changes_of`. `work`:
+    `options`: with the cycle of `write_cycle_with_stops`. `changes`: of settings, by name. `work`:
     folder for recording and logs.
 
     Raises `Ur5PickPlaceError`: the nodes do not start, or nothing was recorded.
@@ -343,25 +328,12 @@ def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument(
-        '--method',
-        choices=(IK, *METHODS),
-        action='append',
-        help='may be repeated (default: all)',
-    )
     add_ur_type(parser)
     add_start_and_target(parser)
     parser.add_argument(
         '--preset',
         choices=tuple(PRESETS),
         help='project: K = 1, T_step = 0.5 s, thresholds of 10 mm and 1 degree, no lookahead',
-    )
-    parser.add_argument(
-        '--lag',
-        type=finite,
-        metavar='SECONDS',
-        help=f'lag of the servos, default {CellSettings().servo_lag:g}; joints are slowed in '
-        'proportion to a larger lag, to stay within the path tolerance',
     )
     parser.add_argument('--out', type=user_path, default='out', help='folder for JSON and plot')
     return parser
