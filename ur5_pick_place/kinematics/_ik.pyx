@@ -18,7 +18,9 @@ for log; chapter 5 for the Jacobian.
 """
 
 cimport cython
-from libc.math cimport INFINITY, atan2, copysign, cos, fabs, isfinite, remainder, sin, sqrt
+from libc.math cimport (
+    INFINITY, atan2, ceil, copysign, cos, fabs, floor, isfinite, remainder, rint, sin, sqrt
+)
 
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
 MOST = 16  # largest number of solutions kept for one pose; no more than twelve were ever found
@@ -283,6 +285,27 @@ cdef double wrapped(double angle) noexcept:
     angle += TAU if angle <= -PI else 0.0
     angle += TAU if angle <= -PI else 0.0
     return angle
+
+
+cpdef turn(
+    double[:, ::1] q, const double[::1] near, const double[::1] low, const double[::1] high,
+    double[::1] distances
+):
+    """
+    Turn joints q (n, 6) by whole turns to be nearest to joints near (6,) within bounds [rad].
+
+    Fills distances (n,) with their largest joint differences; infinite if one has no such turn.
+
+    """
+    cdef int i
+    cdef Py_ssize_t row
+    for row in range(len(q)):
+        distances[row] = 0.0
+        for i in range(6):
+            turns = max(rint((near[i] - q[row, i]) / TAU), ceil((low[i] - q[row, i]) / TAU))
+            q[row, i] += TAU * min(turns, floor((high[i] - q[row, i]) / TAU))
+            distance = fabs(q[row, i] - near[i]) if low[i] <= q[row, i] <= high[i] else INFINITY
+            distances[row] = max(distances[row], distance)
 
 
 # ---- equations

@@ -16,7 +16,7 @@ to be near, are a seed too, so that an arm always finds the joints at which it s
 """
 
 import itertools
-from math import isfinite, pi
+from math import inf, isfinite, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -144,7 +144,8 @@ def all_solutions(
     """
     if m.mounts is None:
         rows, ok = inverse(m, T, q6)
-        return rows[ok], np.flatnonzero(ok)
+        (branch,) = ok.nonzero()
+        return rows[branch], branch
     pose = check_transform(T, 'T')
     if pose.shape != (4, 4):
         raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
@@ -175,23 +176,23 @@ def solutions_near(
             f'T has shape {pose.shape}, seed {near.shape}: must be (4, 4) and (6,), one at a time'
         )
     low, high = _bounds(m, limits)
-    found, rows = all_solutions(m, pose, float(np.clip(near[5], low[5], high[5])), near)
-    q, is_within = nearest_turns(found, near, low, high)
-    distance = np.abs(q - near).max(axis=1)
-    order = np.lexsort((rows, distance))
+    found, rows = all_solutions(m, pose, float(min(max(near[5], low[5]), high[5])), near)
+    q, distances = nearest_turns(found, near, low, high)
+    distance, row = distances.tolist(), rows.tolist()
+    nearest_first = sorted(range(len(row)), key=distance.__getitem__)
     return [
-        Solution(BRANCHES[rows[k]], q[k], float(distance[k])) for k in order if is_within[k]
+        Solution(BRANCHES[row[k]], q[k], distance[k]) for k in nearest_first if distance[k] < inf
     ]
 
 
-def nearest_turns(
-    q: Array, q_near: Array, low: Array, high: Array
-) -> tuple[Array, NDArray[np.bool_]]:
+def nearest_turns(q: Array, q_near: Array, low: Array, high: Array) -> tuple[Array, Array]:
     """
     Return joints (..., 6) [rad], turned by whole turns to be nearest to `q_near` within bounds.
 
-    Also returns for which rows (...) every joint has such a turn between `low` and `high` (6,).
+    Also returns their largest joint differences (...) [rad] to `q_near` (6,): infinite where a
+    joint has no turn between `low` and `high` (6,).
     """
-    fewest, most = np.ceil((low - q) / _TURN), np.floor((high - q) / _TURN)
-    turned = q + _TURN * np.minimum(np.maximum(np.round((q_near - q) / _TURN), fewest), most)
-    return turned, np.asarray(((low <= turned) & (turned <= high)).all(axis=-1))
+    turned, distances = np.array(q, order='C'), np.empty(q.shape[:-1])
+    near = np.ascontiguousarray(q_near)
+    _ik.turn(turned.reshape(-1, 6), near, low, high, distances.reshape(-1))
+    return turned, distances

@@ -110,7 +110,7 @@ def make_transform(rotation: ArrayLike, position: ArrayLike) -> Array:
     """Return poses (..., 4, 4) of rotations (..., 3, 3) and positions (..., 3) [m]."""
     R = np.asarray(rotation, dtype=np.float64)
     p = np.asarray(position, dtype=np.float64)
-    T = np.zeros((*np.broadcast_shapes(R.shape[:-2], p.shape[:-1]), 4, 4))
+    T = np.zeros((*np.broadcast(R[..., 0], p).shape[:-1], 4, 4))
     T[..., :3, :3] = R
     T[..., :3, 3] = p
     T[..., 3, 3] = 1.0
@@ -130,8 +130,10 @@ def tool_down(x: float, y: float, z: float, yaw: float) -> Array:
 def inverse_transform(T: ArrayLike) -> Array:
     """Return T_b_a of T_a_b, for poses (..., 4, 4)."""
     T_a_b = np.asarray(T, dtype=np.float64)
-    R_b_a = np.swapaxes(T_a_b[..., :3, :3], -1, -2)
-    return make_transform(R_b_a, -(R_b_a @ T_a_b[..., :3, 3:])[..., 0])
+    T_b_a, R_b_a = np.zeros(T_a_b.shape), T_a_b[..., :3, :3].swapaxes(-1, -2)
+    T_b_a[..., :3, :3], T_b_a[..., :3, 3:] = R_b_a, -(R_b_a @ T_a_b[..., :3, 3:])
+    T_b_a[..., 3, 3] = 1.0
+    return T_b_a
 
 
 def skew(w: ArrayLike) -> Array:

@@ -119,8 +119,8 @@ def goals_at(
     if branch:
         is_solved &= np.array(BRANCHES) == branch
     low, high = np.maximum(within[0], model.q_min), np.minimum(within[1], model.q_max)
-    q, is_within = nearest_turns(found, q_near, low, high)
-    is_solved &= is_within
+    q, distance = nearest_turns(found, q_near, low, high)
+    is_solved &= np.isfinite(distance)
     distance = np.where(is_solved, (np.abs(q - q_near) / qd).max(axis=-1), np.inf)
     by_rank = np.argsort(distance, axis=1)
     distance = np.take_along_axis(distance, by_rank, axis=1)
