@@ -16,7 +16,6 @@ from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.srv import GetMotionPlan, GetPositionFK
 from rcl_interfaces.srv import GetParameters
 from rclpy.node import Node
-from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
@@ -197,7 +196,7 @@ def main() -> None:
     signals: list[int] = [signal.SIGINT]
     try:
         args = _arguments(remove_ros_args(sys.argv)[1:])
-        start_ros(SignalHandlerOptions.NO)  # else Ctrl-C shuts ROS down before the cancellation
+        start_ros()
         signals = _noted_signals()
         mover = MoveTo(signals)
         _run(mover, args)

@@ -167,14 +167,11 @@ class LockedExecutor(SingleThreadedExecutor):
     def __init__(self, node: SerialNode) -> None:
         super().__init__()
         self._lock = node.lock
-        self._failure: Exception | None = None
         self.add_node(node)
 
     def _spin_once_impl(
         self, timeout_sec: Any = None, wait_condition: Callable[[], bool] = lambda: False
     ) -> None:
-        if self._failure:
-            raise self._failure
         try:
             task, _entity, _node = self.wait_for_ready_callbacks(timeout_sec, None, wait_condition)
         except (ShutdownException, TimeoutException, ConditionReachedException):
@@ -191,6 +188,9 @@ class LockedExecutor(SingleThreadedExecutor):
                 self.wake()  # a waiting task may await what this one has done
 
     def fail(self, error: Exception) -> None:
-        """Raise an exception of another thread in the next `spin_once`."""
-        self._failure = self._failure or error
-        self.wake()
+        """Raise an exception of another thread in a spin."""
+
+        def raise_it() -> None:
+            raise error
+
+        self.create_task(raise_it)

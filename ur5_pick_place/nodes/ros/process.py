@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -37,9 +38,7 @@ from ur5_pick_place.terminal import ending_signals
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
-# [s] of one wait: on a SIGTERM rclpy may wake just before the context ends, and wait again.
-_SPIN_TIMEOUT = 0.5
-_MOVING_SPIN_TIMEOUT = 0.05  # [s] where only Python handles the signal, after the wait
+_SPIN_TIMEOUT = 0.05  # [s] between two looks whether the node has come to rest
 # [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
 _SWITCH_INTERVAL = 1e-4
 _LEASE = 5.0  # [s] for which servers of a killed node may still be listed
@@ -49,15 +48,14 @@ def run_node(create: Callable[[], SerialNode]) -> None:
     """
     Create a node, spin it, and end cleanly on SIGINT, SIGTERM, SIGHUP or a user error.
 
-    A node that refuses its parameters exits with 2 and one line on stderr. One whose class has a
+    A node that refuses its parameters exits with 2 and one line on stderr. One that has a
     `come_to_rest` is spun after the signal for as long as that yields.
     """
     node: SerialNode | None = None
     code = 0
     signals = _FirstSignal()
-    come_to_rest: Callable[[Any], Iterator[None]] | None = getattr(create, 'come_to_rest', None)
     try:
-        start_ros(SignalHandlerOptions.NO if come_to_rest else None)
+        start_ros()
         if words := rclpy.utilities.remove_ros_args()[1:]:
             raise InvalidInput(f'{" ".join(words)}: give what is meant for ROS after --ros-args')
         node = create()
@@ -65,12 +63,11 @@ def run_node(create: Callable[[], SerialNode]) -> None:
         executor = LockedExecutor(node)
         _keep_what_is_loaded()
         with node.reader.running(executor.fail):
-            signals.is_raised = come_to_rest is None
-            timeout = _MOVING_SPIN_TIMEOUT if come_to_rest else _SPIN_TIMEOUT
-            while rclpy.ok() and not signals.is_received:
-                executor.spin_once(timeout_sec=timeout)
-            for _ in come_to_rest(node) if come_to_rest else ():
-                executor.spin_once(timeout_sec=timeout)
+            signals.end_a_wait_of(executor)
+            while not signals.is_received:
+                executor.spin_once()
+            for _ in getattr(node, 'come_to_rest', tuple)():
+                executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
             rclpy.try_shutdown()
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
@@ -114,17 +111,27 @@ class _FirstSignal:
     """
     Interrupts the main thread on the first SIGINT, SIGTERM or SIGHUP; ignores later ones.
 
-    rclpy's own handlers call this one, as it was installed before them.
-
     - `is_received`: whether a signal was received; may be set
-    - `is_raised`: whether the first one interrupts; may be set
     """
 
     def __init__(self) -> None:
-        self.is_received, self.is_raised = False, True
+        self.is_received, self._is_raised = False, True
         self._numbers = ending_signals(signal.SIGINT, signal.SIGTERM)
         for number in self._numbers:
             signal.signal(number, self._interrupt)
+
+    def end_a_wait_of(self, executor: LockedExecutor) -> None:
+        """Have the first signal from now on end the executor's wait instead of interrupting."""
+        received, written = os.pipe()  # Python's own handlers wait for the end of that wait
+        os.set_blocking(written, False)
+        signal.set_wakeup_fd(written)
+
+        def wake() -> None:
+            os.read(received, 1)
+            executor.create_task(lambda: None)
+
+        threading.Thread(target=wake, daemon=True).start()
+        self._is_raised = False
 
     def ignore(self) -> None:
         """Ignore all of them: at its end Python would restore the system's handlers."""
@@ -134,7 +141,7 @@ class _FirstSignal:
     def _interrupt(self, *_: Any) -> None:
         if not self.is_received:
             self.is_received = True
-            if self.is_raised:
+            if self._is_raised:
                 raise KeyboardInterrupt
 
 
@@ -156,11 +163,9 @@ def _exit_now(code: int) -> NoReturn:
     os._exit(code)
 
 
-def start_ros(signals: SignalHandlerOptions | None = None) -> None:
+def start_ros() -> None:
     """
-    Start rclpy, which shuts down on SIGTERM too, so that `launch` and `kill` end a node alike.
-
-    `signals`: those that rclpy shuts down on, if not all.
+    Start rclpy, which does not shut down on signals: its user does, once the arm is at rest.
 
     Raises `InvalidInput`: the ROS arguments, or a parameter file that they name, cannot be read; a
     file gives a parameter twice, or one that `check_types` refuses; or as `init_ros`.
@@ -175,7 +180,7 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
             read_bytes(file)  # refuses a pipe, which rcl would block on
     except OSError as error:
         raise InvalidInput(f'--params-file: {error}') from error
-    init_ros(signal_handler_options=signals)
+    init_ros(signal_handler_options=SignalHandlerOptions.NO)
     check_types(itertools.chain.from_iterable(itertools.starmap(_given, pairs)))
 
 
