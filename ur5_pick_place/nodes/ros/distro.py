@@ -132,11 +132,19 @@ def servo_command_type() -> Any:
 
 def on_liveliness(on_change: Callable[[Any], None]) -> Any:
     """Return the event callbacks of a subscription for its publishers' liveliness."""
+    return _qos_events().SubscriptionEventCallbacks(liveliness=on_change)
+
+
+def qos_event_class() -> Any:
+    """Return the class of that by which executors wait for a QoS event."""
+    return getattr(_qos_events(), 'EventHandler', None) or _qos_events().QoSEventHandler
+
+
+def _qos_events() -> Any:
     try:
-        events = importlib.import_module('rclpy.event_handler')
+        return importlib.import_module('rclpy.event_handler')
     except ModuleNotFoundError:
-        events = importlib.import_module('rclpy.qos_event')  # Humble
-    return events.SubscriptionEventCallbacks(liveliness=on_change)
+        return importlib.import_module('rclpy.qos_event')  # Humble
 
 
 def has_waiting(executor: Any) -> bool:

@@ -8,6 +8,7 @@ them.
 """
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -29,11 +30,12 @@ from rclpy.executors import (
 from rclpy.node import Node
 from rclpy.task import Future
 
-from ur5_pick_place.nodes.ros.distro import has_waiting
+from ur5_pick_place.nodes.ros.distro import has_waiting, qos_event_class
 from ur5_pick_place.nodes.ros.topic_reader import TopicReader
 
 T = TypeVar('T')
 _THREADS = 4  # of what takes long
+_LOOK_PERIOD = 1.0  # [s] between two looks at QoS events
 
 
 class SerialNode(Node):
@@ -162,16 +164,30 @@ def _set_parameters(callback: Callable[[Any, Any], Any], request: Any, response:
 
 
 class LockedExecutor(SingleThreadedExecutor):
-    """Runs each callback of one node while it holds the node's lock."""
+    """
+    Runs each callback of one node while it holds the node's lock.
+
+    QoS events of the node's own group, mostly warnings, are looked at once a second: each costs
+    time at every wake-up, and there are two or three for every topic.
+    """
 
     def __init__(self, node: SerialNode) -> None:
         super().__init__()
-        self._lock = node.lock
+        self._lock, self._group = node.lock, node.default_callback_group
+        self._event, self._looked, self._looks = qos_event_class(), 0.0, True
         self.add_node(node)
+
+    def can_execute(self, entity: Any) -> bool:
+        if isinstance(entity, self._event) and entity.callback_group is self._group:
+            if not self._looks:
+                return False
+            self._looked = time.monotonic()
+        return super().can_execute(entity)
 
     def _spin_once_impl(
         self, timeout_sec: Any = None, wait_condition: Callable[[], bool] = lambda: False
     ) -> None:
+        self._looks = time.monotonic() - self._looked >= _LOOK_PERIOD
         try:
             task, _entity, _node = self.wait_for_ready_callbacks(timeout_sec, None, wait_condition)
         except (ShutdownException, TimeoutException, ConditionReachedException):

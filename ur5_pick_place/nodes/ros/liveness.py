@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile
@@ -84,5 +85,6 @@ def watch_peer(
         topic,
         on_message,
         liveliness_qos(lease),
+        callback_group=ReentrantCallbackGroup(),  # of its own, whose events are not put off
         event_callbacks=on_liveliness(on_event),
     )
