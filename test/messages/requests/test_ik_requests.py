@@ -224,7 +224,7 @@ def test_joints_that_are_no_numbers_or_fell_silent_are_neither_seed_nor_state(
 def test_a_scene_that_changes_during_a_request_counts_for_the_next_one() -> None:
     """Its collision model, and why it may not be relied on, come from one scene."""
     frames = SimpleNamespace(
-        T_base_frame=lambda *_, **__: np.eye(4), T_tool_link=lambda _: np.eye(4), prefix=''
+        T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
     )
     found: list[str] = []
 
@@ -257,7 +257,7 @@ def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
     near = 'ur5_pick_place.nodes.ik_service.requests.solutions_near'
     monkeypatch.setattr(near, lambda *_: found)
     frames = SimpleNamespace(
-        T_base_frame=lambda *_, **__: np.eye(4), T_tool_link=lambda _: np.eye(4), prefix=''
+        T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
     )
     scene = SimpleNamespace(check=lambda q: 'elbow is inside box' if q[0] > 0.0 else None)
     requests = IkRequests(arm_with(frames), GroupSettings(), lambda: HOME, scene)

@@ -31,7 +31,7 @@ from ur5_pick_place.kinematics import (
     link_pose,
     solutions_near,
 )
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
 from ur5_pick_place.nodes.messages.conversions import (
@@ -239,9 +239,8 @@ class IkRequests:
         T_base_frame = self._frames.T_base_frame(
             header.frame_id, self._arm(q), waits=not stamp, stamp=stamp
         )
-        T_link_tool = inverse_transform(self._frames.T_tool_link(request.ik_link_name))
-        T_frame_link = pose_to_matrix(request.pose_stamped.pose)
-        return np.asarray(T_base_frame @ T_frame_link @ T_link_tool)
+        T_link_tool = self._frames.T_link_tool(request.ik_link_name)
+        return np.asarray(T_base_frame @ pose_to_matrix(request.pose_stamped.pose) @ T_link_tool)
 
 
 def _unknown_arm_pose(_link: str) -> Array:

@@ -219,12 +219,14 @@ def _by_name(
     found = dict(zip(given, values, strict=True))
     if len(found) != len(given):
         raise InvalidRobotState(f'joint state names a joint twice: {", ".join(given)}')
-    if missing := [name for name in names if name not in found]:
+    try:
+        chosen = [found[name] for name in names]
+    except KeyError:
+        missing = ', '.join(name for name in names if name not in found)
         raise InvalidRobotState(
-            f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}: '
+            f'joint state has no {what} of {missing}; it names {", ".join(given)}: '
             'must name all six in one message; check what else publishes joints of this arm'
-        )
-    chosen = [found[name] for name in names]
+        ) from None
     if not all(map(math.isfinite, chosen)):
         name = next(name for name in names if not math.isfinite(found[name]))
         raise InvalidRobotState(f'joint state: {what} of {name} is {found[name]}')

@@ -17,6 +17,7 @@ from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     T_BASE_LINK_BASE,
     Array,
+    inverse_transform,
     make_transform,
 )
 from ur5_pick_place.nodes.ros.executor import SerialNode
@@ -104,7 +105,8 @@ class Frames:
         own = _T_TOOL_LINK if T_tool_tcp is None else {**_T_TOOL_LINK, 'tcp': T_tool_tcp}
         self._tips = ', '.join(own)
         prefixed = {tf_prefix + name: T_tip for name, T_tip in own.items()}
-        self._links = {'': own['tool0'], **own, **prefixed}
+        links = {'': own['tool0'], **own, **prefixed}
+        self._links = {name: (T, inverse_transform(T)) for name, T in links.items()}
         # The frames that move with the arm: name -> (the link that carries it, its pose there).
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
         self._moving |= {name: (_TIP, T_tip) for name, T_tip in prefixed.items()}
@@ -364,12 +366,19 @@ class Frames:
 
         Raises `UnknownLink`: the link is not fixed to the tool.
         """
-        T_tool_link = self._links.get(link_name.lstrip('/'))
-        if T_tool_link is None:
+        return self._tip(link_name)[0]
+
+    def T_link_tool(self, link_name: str) -> Array:
+        """Return the pose (4, 4) of `tool0` in a tip link; errors as `T_tool_link`."""
+        return self._tip(link_name)[1]
+
+    def _tip(self, link_name: str) -> tuple[Array, Array]:
+        poses = self._links.get(link_name.lstrip('/'))
+        if poses is None:
             raise UnknownLink(
                 f'tip link {quoted(link_name)} is not known: use one of {self._tips}{self._hint}'
             )
-        return T_tool_link
+        return poses
 
     @property
     def _hint(self) -> str:

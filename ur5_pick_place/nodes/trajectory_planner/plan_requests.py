@@ -25,7 +25,7 @@ from ur5_pick_place.errors import (
     one_line,
 )
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.messages.conversions import joints_of_request, pose_to_matrix, to_seconds
 from ur5_pick_place.nodes.ros.distro import speed_limited_link
@@ -171,7 +171,7 @@ class PlanRequests:
         stamp = to_seconds(request.header.stamp)
         T_base_frame = self._frames.T_base_frame(request.header.frame_id, arm, stamp=stamp)
         T_tool_link = self._frames.T_tool_link(request.link_name)
-        T_link_tool = inverse_transform(T_tool_link)
+        T_link_tool = self._frames.T_link_tool(request.link_name)
         waypoints = [T_base_frame @ pose_to_matrix(p) @ T_link_tool for p in request.waypoints]
         scaling = self._scaling(request)
         jumps = JumpThresholds(
