@@ -73,7 +73,6 @@ class MotionPlanner:
     ) -> None:
         self.model, self.dynamics, self._empty = model, dynamics, dynamics
         self.carried: Load | None = None
-        self._part: Part | None = None
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
@@ -82,7 +81,9 @@ class MotionPlanner:
 
     def set_scene(self, scene: Scene) -> None:
         """Plan and check in another scene from now on; the carried part stays in the gripper."""
-        self._given, part = scene, self._part or scene.part
+        self._given, part = scene, scene.part
+        if part and self.carried and self.carried.T_tcp_part is not None:
+            part = Part(self.carried.T_tcp_part, part.size)
         scene = replace(scene, part=part, carried=self.carried is not None and part is not None)
         collision = collision_model(self.model, scene)
         dynamics = self._empty
@@ -92,11 +93,9 @@ class MotionPlanner:
                 dynamics = dynamics.with_load(load)
         self.scene, self.collision, self.dynamics = scene, collision, dynamics
 
-    def carry(self, load: Load | None, part: Part | None = None) -> None:
-        """Carry `part`, or the scene's part, as `load` from now on; None = carry nothing."""
-        if load and load.T_tcp_part is not None and self._given.part and not part:
-            part = Part(load.T_tcp_part, self._given.part.size)
-        self.carried, self._part = load, part if load else None
+    def carry(self, load: Load | None) -> None:
+        """Carry the scene's part as `load` from now on; None = carry nothing."""
+        self.carried = load
         self.set_scene(self._given)
 
     def among(self, boxes: Sequence[Box]) -> 'MotionPlanner':
