@@ -68,14 +68,8 @@ def draw_cell(run: Film, path: Path | str) -> bool:
     return True
 
 
-def draw_cycle(run: Film, path: Path | str) -> bool:
-    """
-    Draw an animation of the run in simulated time; return False without GL.
-
-    `path`: a GIF file, 640 x 480, about 12 frames per second.
-    """
-    if not _can_draw():
-        return False
+def draw_cycle(run: Film, path: Path | str) -> None:
+    """Draw an animation of the run in simulated time, a GIF of 640 x 480 and about 12 Hz."""
     begin, end = run.times[[0, -1]]
     step = max(_FRAME_TIME, (end - begin) / _MOST_FRAMES)
     with _camera(run, 480, 360, fast=True) as camera:
@@ -88,7 +82,6 @@ def draw_cycle(run: Film, path: Path | str) -> bool:
     coloured[0].save(
         path, 'GIF', save_all=True, append_images=coloured[1:], duration=milliseconds, loop=0
     )
-    return True
 
 
 @contextmanager
