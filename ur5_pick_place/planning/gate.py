@@ -122,13 +122,12 @@ class Gate:
             trajectory.duration, velocity, acceleration, jerk, tcp, elbow, margin, torque
         )
 
-    def blocked_path(self, trajectory: Trajectory) -> BlockedPath | None:
-        """Return the first bad pose of a motion that collides, and the fraction until there."""
+    def blocked_path(self, trajectory: Trajectory) -> BlockedPath:
+        """Return the first bad pose of a motion that `check` refused for it, and how far it is."""
         t = trajectory.dense_times(_DENSE_STEP)
         q = trajectory.sample(t)[0]
         found = self._first_contact(t, q)
-        if found is None:
-            return None
+        assert found is not None
         T = forward(self.model, q)
         steps = np.linalg.norm(np.diff(T[:, :3, 3], axis=0), axis=1)
         turns = np.abs(np.diff(q, axis=0)).max(axis=1)

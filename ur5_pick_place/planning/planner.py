@@ -345,8 +345,7 @@ class MotionPlanner:
         except GateRefusal as refusal:
             if refusal.check != 'collision' or self.scene.world.refusal:
                 raise
-            blocked = self._gate().blocked_path(trajectory)
-            raise blocked or refusal from None
+            raise self._gate().blocked_path(trajectory) from None
 
     def joint_goals(
         self,
