@@ -47,14 +47,6 @@ class PathSegment:
     # (6,) joint motion only: the joints at its end [rad], on the branch of its start
     q_goal: Array | None = None
 
-    def __post_init__(self) -> None:
-        if not 0.0 <= self.blend < np.inf:
-            raise InvalidInput(f'blend radius = {self.blend} m: must be 0 (stop) or positive')
-        if not 0.0 <= self.speed < np.inf:
-            raise InvalidInput(f'speed of a move = {self.speed} m/s: must be 0 (none) or positive')
-        if self.kind not in ARC_KINDS:
-            raise InvalidInput(f'arc by {self.kind!r}: must be one of {", ".join(ARC_KINDS)}')
-
     @property
     def is_slow_in_part(self) -> bool:
         """Whether `speed` applies at its beginning or end alone."""
@@ -68,13 +60,7 @@ class PathSegment:
 
 
 def between_stops(segments: Sequence[PathSegment]) -> list[list[PathSegment]]:
-    """
-    Return the segments in groups that can be run without a stop.
-
-    Raises `InvalidInput`: there are no segments.
-    """
-    if not segments:
-        raise InvalidInput('no moves: give at least one')
+    """Return the segments in groups that can be run without a stop."""
     groups: list[list[PathSegment]] = [[]]
     for segment in segments:
         groups[-1].append(segment)

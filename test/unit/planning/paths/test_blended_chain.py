@@ -19,7 +19,7 @@ from motion_planners import (
 from motion_planners import planner as planner
 from scenes import box_at
 
-from ur5_pick_place.errors import BlockedPath, InvalidInput
+from ur5_pick_place.errors import BlockedPath
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.paths.moves import PathSegment, path_of
@@ -160,8 +160,3 @@ class TestChain:
         q = trajectory.sample(np.linspace(0, trajectory.duration, 200))[0]
         tcp = (forward(MODEL, q) @ T_tool_tcp)[:, :3, 3]
         np.testing.assert_allclose(tcp[:, :2], T[:2, 3] + np.zeros((200, 2)), atol=5e-5)
-
-    @pytest.mark.parametrize('blend', [-0.01, float('nan'), float('inf')])
-    def test_a_blend_radius_is_not_negative_and_finite(self, blend):
-        with pytest.raises(InvalidInput, match='blend radius = '):
-            self.moves(blend)
