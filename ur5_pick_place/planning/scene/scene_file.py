@@ -14,7 +14,6 @@ import numpy as np
 import yaml
 
 from ur5_pick_place.config_files import (
-    MAX_BYTES,
     load_yaml,
     parse_yaml,
     read_bytes,
@@ -159,8 +158,6 @@ def _change(path: Path, keys: Sequence[str], numbers: Sequence[float]) -> None:
     except (OSError, InvalidInput) as error:
         raise InvalidInput(f'scene file {path}: {error}; not changed') from error
     try:
-        if len(changed) > MAX_BYTES:
-            raise OSError(f'larger than {MAX_BYTES} bytes')
         write_atomically(path, changed)
     except OSError as error:
         raise ExecutionError(f'scene file {path} cannot be written: {error}') from error

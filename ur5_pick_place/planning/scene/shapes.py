@@ -40,8 +40,6 @@ class Cuboid(Shape):
 
     def __post_init__(self) -> None:
         size = np.array(self.size, dtype=np.float64)
-        if size.shape != (3,):
-            raise InvalidInput(f'box with {size.size} edge lengths: must be three')
         for axis, edge in zip('xyz', size, strict=True):
             _length(f'edge of the box along {axis}', edge)
         _keep(self, size=size, half=size / 2, radius=float(np.linalg.norm(size / 2)))

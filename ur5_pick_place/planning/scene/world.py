@@ -69,13 +69,11 @@ class AttachedObject:
 
     id: str
     T_tool_object: Array  # (4, 4)
-    shapes: tuple[PlacedShape, ...]  # no planes
+    shapes: tuple[PlacedShape, ...]  # at least one, no planes
     mass: float = 0.0  # [kg], at most `MAX_WEIGHT`
     may_touch: frozenset[str] = frozenset()  # links of the arm that are not checked against it
 
     def __post_init__(self) -> None:
-        if not self.shapes:
-            raise InvalidInput('it has no shapes: give primitives or meshes')
         if any(isinstance(placed.shape, Plane) for placed in self.shapes):
             raise InvalidInput('a plane cannot be carried: give primitives or meshes')
         for point in (self.T_tool_object[:3, 3], *self.middles()):
