@@ -211,11 +211,9 @@ def _impossible(
     before: tuple[float, Array] | None,
     names: Sequence[str],
 ) -> str:
-    """Return why joints (6,) [rad] are impossible; empty if they are not."""
+    """Return why joints (6,) [rad], which are finite, are impossible; empty if they are not."""
     # Plain numbers: this runs for every message, and NumPy takes ten times as long for six.
     values = q.tolist()
-    if not all(map(math.isfinite, values)):
-        return f'{names[[*map(math.isfinite, values)].index(False)]} is not a finite number'
     farthest = max(values, key=abs)
     if abs(farthest) > _IMPOSSIBLE_POSITION:
         return (
@@ -225,8 +223,6 @@ def _impossible(
     if before is None:
         return ''
     earlier = before[1].tolist()
-    if not all(map(math.isfinite, earlier)):
-        return ''
     # Messages may be lost on a loaded machine, so a step is compared with the time it took.
     gap = stamp - before[0]
     steps = [abs(new - old) for new, old in zip(values, earlier, strict=True)]
