@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Production counters: cycles, parts placed and missed, stops by cause, cycle times."""
 
+import itertools
 import json
 import math
 import re
@@ -55,17 +56,15 @@ class Tally:
 
     @property
     def mean(self) -> float:
-        """Mean cycle time [s]; NaN without cycles."""
-        return self.time / self.timed if self.timed else math.nan
+        """Mean cycle time [s] of cycles that there must be."""
+        return self.time / self.timed
 
     def percentile(self, share: float) -> float:
-        """Return the cycle time [s] that a share of cycles does not exceed; NaN without cycles."""
-        left = share * self.timed
-        for k in sorted(self.bins):
-            left -= self.bins[k]
-            if left <= 1e-9:
-                return math.exp(k * math.log1p(_BIN))
-        return math.nan
+        """Return the cycle time [s] that a share of cycles does not exceed; as `mean`."""
+        bins = sorted(self.bins)
+        counts = itertools.accumulate(self.bins[k] for k in bins)
+        k = next(k for k, n in zip(bins, counts, strict=True) if n >= share * self.timed - 1e-9)
+        return math.exp(k * math.log1p(_BIN))
 
     def figures(self) -> dict[str, str]:
         """Return the figures as text, by name."""
@@ -149,10 +148,9 @@ def load_statistics(path: Path) -> Tally:
         stops = {one_line(cause): _count(n) for cause, n in data.pop('stops').items()}
         time = float(data.pop('time'))
         counts = {name: _count(n) for name, n in data.items()}
-        if any(abs(k) > _LAST_BIN for k in bins) or max([time, *counts.values()]) > _MAX_COUNT:
+        most = max([abs(time), *counts.values()])  # NaN if the time is
+        if any(abs(k) > _LAST_BIN for k in bins) or not most <= _MAX_COUNT:
             raise ValueError('a figure is out of range')
-        if not math.isfinite(time):
-            raise ValueError(f'time = {time}: must be finite')
         if (binned := sum(bins.values())) != counts.get('timed'):
             raise ValueError(f'bins has {binned} cycles, timed is {counts.get("timed")}')
         return Tally(**counts, stops=stops, time=time, bins=bins)
