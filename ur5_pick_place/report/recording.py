@@ -93,11 +93,9 @@ class Recording:
         text = self.definitions.get(kind) or _installed_definition(kind)
         schema = Schema(id=1, name=kind, encoding='ros2msg', data=text.encode())
         with contextlib.redirect_stderr(io.StringIO()):  # the library prints, and raises too
-            decoder: Any = DecoderFactory().decoder_for('cdr', schema)
-        if decoder is None:
-            raise InvalidInput(f'{kind}: its definition cannot be read')
-        found: Callable[[bytes], Any] = decoder
-        return found
+            found: Any = DecoderFactory().decoder_for('cdr', schema)
+        decoder: Callable[[bytes], Any] = found
+        return decoder
 
     def _add(self, topic: str, log_time: int, data: bytes, is_wanted: bool) -> None:
         if self._kept >= _MOST:

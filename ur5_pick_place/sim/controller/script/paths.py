@@ -47,10 +47,8 @@ class Profile:
         self.duration = length / v + self._ramp if length > 0.0 else max(t, 0.0)
 
     def at(self, t: float) -> tuple[float, float]:
-        """Return length and speed at a time [s] since the start."""
+        """Return length and speed at a time [s] since the start and before the end."""
         a, rest = self._a, self.duration - t
-        if rest <= 0.0:
-            return self._length, 0.0
         if t < self._ramp:
             return 0.5 * a * t * t, a * t
         if rest < self._ramp:
