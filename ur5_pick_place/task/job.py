@@ -69,12 +69,10 @@ class Observation:
     # the latest replies, each with its command
     replies: tuple[tuple['Command', Outcome], ...] = ()
 
-    def with_reply(self, reply: Outcome | None) -> 'Observation':
-        return replace(self, reply=reply)
-
-    def reply_to(self, command: 'Command | None') -> Outcome | None:
-        """Return the reply to a command, this very object; None while it runs."""
-        return next((reply for answered, reply in self.replies if answered is command), None)
+    def answering(self, command: 'Command | None') -> 'Observation':
+        """Return it with the reply to a command, this very object; None while it runs."""
+        replies = (reply for answered, reply in self.replies if answered is command)
+        return replace(self, reply=next(replies, None))
 
 
 @dataclass(frozen=True)
@@ -178,7 +176,7 @@ class _Strand:
 
     def issues(self, seen: Observation) -> bool:
         """Give the steps an observation; return whether they issue a command."""
-        seen = seen.with_reply(seen.reply_to(self.command))
+        seen = seen.answering(self.command)
         try:
             command = self.steps.send(seen) if self._is_started else next(self.steps)
             self._is_started = True

@@ -68,7 +68,7 @@ def read_shapes(message: SimpleNamespace) -> tuple[PlacedShape, ...]:
     """
     kinds = (
         ('primitives', message.primitives, message.primitive_poses, _primitive),
-        ('meshes', message.meshes, message.mesh_poses, _mesh),
+        ('meshes', message.meshes, message.mesh_poses, lambda m: Mesh(m.vertices, m.triangles)),
         ('planes', message.planes, message.plane_poses, _plane),
     )
     count = sum(len(shapes) for _, shapes, _, _ in kinds)
@@ -132,10 +132,6 @@ def _primitive(message: SimpleNamespace) -> Shape:
             f'dimensions: must be {count}'
         )
     return make(message.dimensions)
-
-
-def _mesh(message: SimpleNamespace) -> Shape:
-    return Mesh(message.vertices, message.triangles)
 
 
 def _plane(coefficients: Array) -> Shape:

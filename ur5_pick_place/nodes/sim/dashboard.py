@@ -81,20 +81,15 @@ def _fields(driver: Driver) -> dict[str, dict[str, Any]]:
 
 def _requests(dashboard: Dashboard) -> Iterator[tuple[type, str, Callable[[Any], Answer]]]:
     """Yield the services with arguments, and those that not every PolyScope has."""
-
-    def remote_control(_: Any) -> Answer:
-        return dashboard.lacking('remote_control') or Answer(True, 'true')
-
-    def user_role(_: Any) -> Answer:
-        return dashboard.lacking('user_role') or Answer(True, dashboard.user_role)
-
-    def no_installation(request: Any) -> Answer:
-        return Answer(False, f'File not found: {request.filename}')
-
+    lacking = dashboard.lacking
     yield srv.Load, 'load_program', lambda q: dashboard.load(q.filename)
-    yield srv.Load, 'load_installation', no_installation
+    yield srv.Load, 'load_installation', lambda q: Answer(False, f'File not found: {q.filename}')
     yield srv.Popup, 'popup', lambda q: dashboard.show_popup(q.message)
     yield srv.AddToLog, 'add_to_log', lambda q: add_to_log(q.message)
-    yield srv.IsInRemoteControl, 'is_in_remote_control', remote_control
-    yield srv.GetUserRole, 'get_user_role', user_role
+    yield srv.IsInRemoteControl, 'is_in_remote_control', lambda _: (
+        lacking('remote_control') or Answer(True, 'true')
+    )
+    yield srv.GetUserRole, 'get_user_role', lambda _: (
+        lacking('user_role') or Answer(True, dashboard.user_role)
+    )
     yield srv.SetUserRole, 'set_user_role', lambda q: dashboard.set_user_role(q.user_role.role)

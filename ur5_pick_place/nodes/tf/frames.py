@@ -53,10 +53,6 @@ ArmPose = Callable[[str], Array]
 """Returns T_base_link (4, 4) of one of `LINK_NAMES` for the joints that a request is about."""
 
 
-def _anywhere(_link: str) -> Array:
-    return _SAME
-
-
 @dataclass(frozen=True)
 class StampSettings(Settings):
     """What is accepted of a pose that says by its stamp when it was true."""
@@ -337,7 +333,7 @@ class Frames:
     def _why_unknown(self, frame_id: str, stamp: float) -> str:
         if frame_id.lstrip('/') in self._moving:
             return ''
-        arm = partial(self._arm_at, stamp) if stamp and self._model else _anywhere
+        arm = partial(self._arm_at, stamp) if stamp and self._model else lambda _link: _SAME
         try:
             self.T_base_frame(frame_id, arm, waits=False, stamp=stamp)
         except (UnknownFrame, InvalidInput) as error:
