@@ -22,6 +22,7 @@ _MIN_COVERED = 0.7  # share of the commanded jog; less is an error if the planne
 _MAX_ANGLE = 2.5  # [rad]; a jog that may turn more is not judged: poses show at most half a turn
 _BEGIN, _END = 0.5, 2.0  # [s] for the planner to begin a jog, and to end one of an arm at rest
 _LOG = 1.0  # [s] for a reason to arrive on /rosout
+_FASTEST = 10.0  # [m/s], [rad/s]; no joint turns faster than 2 pi, no TCP moves at more than 6
 
 
 def jog(
@@ -44,11 +45,13 @@ def jog(
     received.forget_errors()
     q, T = received.joints()[0], tcp() if twist is not None else np.eye(4)
     elapsed = link.repeat(publisher, message, seconds)
+    _check_not_refused(link)  # the arm may move all the same, as another client's motion runs
     if velocity.any():
         _wait_for_jog(link, q)
     _wait_for_end_of_jog(link)
     if not velocity.any():
         return
+    _check_not_refused(link)
     moved = received.joints()[0] - q
     if twist is not None:
         covered = time_at_twist(T, tcp(), velocity, elapsed)
@@ -79,6 +82,11 @@ def _check_not_stopped(link: Link, what: str, more: str = '') -> None:
         raise ExecutionError(f'{what}: {state}{more}')
 
 
+def _check_not_refused(link: Link) -> None:
+    if reason := link.received.error('jog refused'):
+        raise ExecutionError(reason)
+
+
 def _wait_for_jog(link: Link, q: Array) -> None:
     """Give a busy planner time to begin: a short jog may be over before the arm moves."""
     received = link.received
@@ -99,11 +107,23 @@ def _command(
         raise InvalidInput('give either twist or joints')
     if twist is not None:
         velocity = requests.numbers('twist', twist, 6, 'm/s, rad/s')
+        _check_unit('twist', velocity[:3], 'm/s', 'mm/s')
+        _check_unit('twist', velocity[3:], 'rad/s', 'deg/s')
         return f'{PLANNER}/delta_twist_cmds', velocity, requests.twist(velocity, frame)
     requests.refuse_beside('joints', frame=frame)
     velocity = requests.numbers('joints', joints, 6, 'rad/s')
+    _check_unit('joints', velocity, 'rad/s', 'deg/s')
     message = JointJog(joint_names=link.received.joint_names, velocities=velocity.tolist())
     return f'{PLANNER}/delta_joint_cmds', velocity, message
+
+
+def _check_unit(name: str, velocity: Array, unit: str, other: str) -> None:
+    fastest = float(np.abs(velocity).max())
+    if fastest > _FASTEST:
+        raise InvalidInput(
+            f'{name}: {fastest:g} {unit} is faster than any arm, must be at most {_FASTEST:g} '
+            f'{unit}; {unit}, not {other}?'
+        )
 
 
 def _explain_jog(link: Link, what: str, timeout: float) -> None:

@@ -166,6 +166,9 @@ def test_an_argument_that_would_be_ignored_is_refused(cell, link, call, names):
 @pytest.mark.parametrize(
     ('call', 'said'),
     [
+        (lambda c: c.jog([50.0, 0, 0, 0, 0, 0]), 'twist: 50 m/s .* m/s, not mm/s'),
+        (lambda c: c.jog([0.1, 0, 0, 0, 0, -30]), 'twist: 30 rad/s .* rad/s, not deg/s'),
+        (lambda c: c.jog(joints=[0, 0, 45, 0, 0, 0]), 'joints: 45 rad/s .* not deg/s'),
         (lambda c: c.freedrive('off'), "on = 'off': must be True or False"),
         (lambda c: c.solutions(np.eye(4), avoid_collisions='no'), 'must be True or False'),
         (lambda c: c.run(on_event='print'), "on_event = 'print': must be a function"),
@@ -262,6 +265,21 @@ def test_a_jog_on_a_stopped_planner_gives_its_reason_at_once_and_moves_nothing(c
     with pytest.raises(ExecutionError, match='jog refused: stopped: foreign motion: call rearm'):
         cell.jog(joints=0.1 * np.eye(6)[0])
     assert not link.sent
+
+
+def test_a_jog_that_is_refused_while_another_motion_moves_the_arm_is_no_success(
+    cell, link, monkeypatch
+):
+    def repeat(*arguments):
+        link.received.on_log(Log(level=30, name='p', msg=reason))
+        return FakeLink.repeat(link, *arguments)
+
+    reason = 'jog refused: pick_place is running: start'
+    monkeypatch.setattr(link, 'repeat', repeat)
+    link.after = HOME + 0.1
+    with pytest.raises(ExecutionError, match=f'^{reason}$'):
+        cell.jog(joints=0.1 * np.eye(6)[0])
+    assert 'rest' not in link.asked, 'which may take the whole run'
 
 
 def test_a_jog_whose_planner_stops_names_that_before_an_arm_that_does_not_rest(
