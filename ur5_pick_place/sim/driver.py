@@ -79,9 +79,6 @@ class DriverSettings(Settings):
         low=0,
         high=5,
     )
-    program_running: bool = setting(
-        True, 'the program runs from the start; false: the pendant waits for Play'
-    )
     gripper_action_type: str = setting(
         GRIPPER_COMMAND,
         'with gripper: action, the type of its action',
@@ -136,8 +133,6 @@ class Driver:
         self._program_ran = self.robot.program_running
         self._activation_due = math.inf  # [s]
         self.controllers = ControllerManager(settings.controller, self._on_controller)
-        if not settings.program_running:
-            self.robot.stop()
 
     def cycle(self) -> None:
         """Advance by one cycle."""

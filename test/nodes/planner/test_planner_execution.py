@@ -42,7 +42,7 @@ def run_move_to(*words):
 
 
 def test_move_to_goes_there_and_reports_measured_minus_commanded(client):
-    run = run_move_to('0.45', '-0.1', '0.2', '-30', '--scaling', '0.5')
+    run = run_move_to('0.45', '-0.1', '0.2', '-30')
     assert run.returncode == 0, run.stderr
     T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
     np.testing.assert_allclose(T[:3, 3], [0.45, -0.1, 0.345], atol=2e-3)

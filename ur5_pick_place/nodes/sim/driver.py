@@ -28,8 +28,8 @@ Deviations from the driver:
 - `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
   `robot_description`. There are no tcp_pose and force_torque broadcasters, and no force
   mode, URScript or controller loading interfaces.
-- The robot has one program, External Control. It runs from the start, as with `headless_mode`,
-  unless `program_running` is false; `play` and `resend_robot_program` both start it.
+- The robot has one program, External Control. It runs from the start, as with `headless_mode`;
+  `play` and `resend_robot_program` both start it.
 - The dashboard has only the services whose types exist in every distribution, as PolyScope 3 or
   5 answers them; safety status, reports and program files are absent.
 - `forward_velocity_controller` is not slowed by the speed slider.
