@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,10 @@ import yaml
 
 from ur5_pick_place.commands.arguments import add_ur_type
 from ur5_pick_place.config_files import read_yaml, user_path
-from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.cycle_layout import DEFAULT_CYCLE
-from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
+from ur5_pick_place.demo.options import DemoOptions, read_options
 from ur5_pick_place.demo.processes import working_folder
 from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, write_runs
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
@@ -41,10 +40,6 @@ PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 _LINES = ('lin', 'lin_or_ptp')
 _MOVES = 1e-7  # [rad] of the reference from one sample to the next
 _FLOOR = 0.01  # [mm] lower bound of the logarithmic axes
-_DESCRIPTION = (
-    f'{__doc__ or ""} A spot "x y yaw" is the centre of the cube on the table in base_link, in '
-    'metres and degrees.'
-)
 _EPILOG = (
     'All figures are computed from measured joints. Every move ends at rest, so that moves can '
     'be compared. Iterations: of a closed loop, the iterations of its control law; of ik, the '
@@ -97,7 +92,10 @@ def main(argv: list[str] | None = None) -> int:
     try:
         with signals_raised(), working_folder() as work:
             changes = asdict(PRESETS[given.preset]) if given.preset else {}
-            options = _options(given, work / 'cycle.yaml')
+            cycle_file = work / 'cycle.yaml'
+            write_cycle_with_stops(cycle_file)
+            words = ['--method', 'all', '--ur-type', given.ur_type, '--out', str(given.out)]
+            options = read_options([*words, '--cycle', str(cycle_file)])
             runs = run_methods(options, changes, work)
     except InvalidInput as error:
         print(f'compare: {error}', file=sys.stderr)
@@ -109,16 +107,6 @@ def main(argv: list[str] | None = None) -> int:
         return 128 + end.number
     _report(runs, options, {**changes, 'ur_type': given.ur_type})
     return int(any(run.failure for run in runs))
-
-
-def _options(given: argparse.Namespace, cycle_file: Path) -> DemoOptions:
-    """Return the options of a demo with these of ours; errors as `read_options`."""
-    write_cycle_with_stops(cycle_file)
-    words = ['--ur-type', given.ur_type, '--out', str(given.out), '--cycle', str(cycle_file)]
-    for name in ('start', 'target'):
-        if spot := getattr(given, name):
-            words.append(f'--{name}={spot.x} {spot.y} {math.degrees(spot.yaw)}')
-    return replace(read_options(words), methods=(IK, *METHODS))
 
 
 # -- running and measuring -------------------------------------------------------------------
@@ -327,9 +315,8 @@ def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
+    parser = Parser(prog='compare', description=__doc__, epilog=_EPILOG)
     add_ur_type(parser)
-    add_start_and_target(parser)
     parser.add_argument(
         '--preset',
         choices=tuple(PRESETS),

@@ -164,18 +164,6 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def add_start_and_target(parser: argparse.ArgumentParser, remark: str = '') -> None:
-    """Add the options of the spots where the cube lies and where it goes."""
-    for name, default in zip(_PAIR, default_spots(), strict=True):
-        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
-        parser.add_argument(
-            f'--{name}',
-            type=_spot,
-            metavar='"X Y YAW"',
-            help=f'default "{text}" for a ur5{remark}',
-        )
-
-
 def add_setup(parser: argparse.ArgumentParser) -> None:
     """Add the options of a simulated cell, its speed and its cycle; see `CellSetup.read`."""
     add_ur_type(parser)
@@ -204,7 +192,14 @@ def add_setup(parser: argparse.ArgumentParser) -> None:
 
 def _add_spots(parser: argparse.ArgumentParser) -> None:
     """Add the options of where the cube lies, where it goes, and what stands in its way."""
-    add_start_and_target(parser, '; random with --seed')
+    for name, default in zip(_PAIR, default_spots(), strict=True):
+        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
+        parser.add_argument(
+            f'--{name}',
+            type=_spot,
+            metavar='"X Y YAW"',
+            help=f'default "{text}" for a ur5; random with --seed',
+        )
     parser.add_argument(
         '--wall',
         type=number_within(*_WALL),

@@ -170,7 +170,7 @@ def test_python_may_leave_out_the_texts_of_modules():
     exec(compile(source, 'compare.py', 'exec', optimize=2), bare)
 
 
-def test_preset_and_spots_are_passed_on_and_every_move_ends_at_rest(monkeypatch, tmp_path):
+def test_a_preset_is_passed_on_and_every_move_ends_at_rest(monkeypatch, tmp_path):
     asked = []
 
     def run(options, changes, _work):
@@ -178,11 +178,9 @@ def test_preset_and_spots_are_passed_on_and_every_move_ends_at_rest(monkeypatch,
         return [MethodRun(method, 'not tried') for method in options.methods]
 
     monkeypatch.setattr(compare, 'run_methods', run)
-    given = ['--preset', 'project', '--start', '0.5 0 -90', '--out', str(tmp_path)]
-    assert compare.main(given) == 1
+    assert compare.main(['--preset', 'project', '--out', str(tmp_path)]) == 1
     ((options, changes),) = asked
     assert options.methods == ('ik', 'resolved_rate', 'gradient')
-    assert options.task.start[:3] == pytest.approx((0.5, 0.0, -math.pi / 2))
     assert not any(stage.blend for stage in options.cycle)
     assert [changes[name] for name in ('loop_gain', 'loop_hold')] == [1.0, 0.5]
 
