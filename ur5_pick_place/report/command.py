@@ -155,7 +155,7 @@ def read_report(path: Path) -> Report:
         raise InvalidInput(f'{path}: nothing to report could be read: {why}') from error
     seconds = (recording.end - recording.begin) * 1e-9
     contents = (
-        f'{path.name}: {seconds:.1f} s, {recording.count} messages on '
+        f'{path.absolute().name}: {seconds:.1f} s, {recording.count} messages on '
         f'{len(recording.counts)} topics'
     )
     return Report(runs, recording.problems, contents)

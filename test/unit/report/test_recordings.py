@@ -128,13 +128,17 @@ def test_a_record_of_a_stop_is_told_with_its_reason(recorded, capsys):
 
 
 @pytest.mark.parametrize('storage', ['MCAP', 'SQLITE3'])
-def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(storage, tmp_path, capsys):
+def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(
+    storage, tmp_path, capsys, monkeypatch
+):
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, storage, space='/cell2', prefix='left_')
     ((run,), complaint) = reported(folder, capsys)
     assert not complaint
     assert (run['outcome'], run['reason']) == ('stopped', 'part <b>lost')
     assert run['stages'][0]['begin_s'] == pytest.approx(0.3, abs=1e-6)
-    assert report.main([str(folder)]) == 0
+    monkeypatch.chdir(folder)
+    assert report.main(['.']) == 0
+    assert capsys.readouterr().out.startswith('bag: ')
     page = (folder / 'report.html').read_text()
     assert page.count('<img') == 3, 'an unknown arm has joints, speeds and errors'
 
