@@ -138,7 +138,7 @@ class GateRefusal(PlanningError):
     """
     The gate found a reason not to send a motion.
 
-    `check`: which check refused, one of `planning.gate.CHECKS`.
+    `check`: which check refused, such as 'collision' or 'torque'.
     """
 
     def __init__(self, message: str, check: str) -> None:

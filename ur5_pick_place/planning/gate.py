@@ -28,20 +28,6 @@ from ur5_pick_place.planning.limits import (
 from ur5_pick_place.planning.paths.follow import tool_text
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 
-CHECKS = (
-    'names',
-    'rest',
-    'start',
-    'position',
-    'velocity',
-    'acceleration',
-    'jerk',
-    'speed',
-    'collision',
-    'torque',
-    'method',
-)
-
 SLACK, JERK_SLACK = 1.001, 1.05
 """What rounding to nanoseconds and quintic interpolation may add to an exact optimum."""
 _REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.2e-7
