@@ -19,9 +19,6 @@ from typing import Any, NoReturn
 
 from ur5_pick_place.errors import InvalidInput
 
-INTERRUPTED = 130
-"""Exit code of a command that was ended by Ctrl-C."""
-
 _PACKAGE = 'ur5_pick_place'
 _ROS = (
     'comes with ROS 2 (rosdep install, then source its setup.bash) or with make setup; pip '

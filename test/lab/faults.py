@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import signal
 import sys
 from typing import Any
 
@@ -16,7 +17,7 @@ from ur5_pick_place.demo.compare import keep_record
 from ur5_pick_place.demo.options import check_folder
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _HEAD = (
     f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"moves":>6}{"holds":>6}{"grip":>5}{"rad":>7}'
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(f'interrupted after {len(rows)} cases', file=sys.stderr)
-        code = INTERRUPTED
+        code = 128 + signal.SIGINT
     if not rows:
         return code
     wrong = sum(bool(row['problem']) for row in rows)

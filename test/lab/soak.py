@@ -4,6 +4,7 @@
 import argparse
 import math
 import os
+import signal
 import socket
 import sys
 import time
@@ -31,7 +32,7 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import INTERRUPTED, Parser, quiet_pipe, seed_number
+from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
 
 _AZIMUTH = math.radians(60.0)  # largest azimuth to either side
 _APART = 0.12  # [m] least distance between start and target
@@ -219,7 +220,7 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt:
         print(f'interrupted after {len(reports)} of {given.cycles} cycles', file=sys.stderr)
-        code = INTERRUPTED
+        code = 128 + signal.SIGINT
     if not reports:
         return code
     summary = summarise(reports)
