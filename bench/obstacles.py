@@ -51,7 +51,7 @@ def _paths() -> Iterator[Row]:
 def _duration(task: Problem, allowed: float) -> tuple[float, float | None]:
     """Return the processor time to the first path [s], and the motion's duration [s] or None."""
     first = [0.0]
-    connect = ways_round._Search._connect
+    connect = ways_round.Search._connect
 
     def timed(*arguments: object) -> object:
         found = connect(*arguments)
@@ -60,14 +60,14 @@ def _duration(task: Problem, allowed: float) -> tuple[float, float | None]:
         return found
 
     planner, begin = MotionPlanner(UR5, FAST, task.scene), process_time()
-    ways_round._Search._connect = timed
+    ways_round.Search._connect = timed
     try:
         motion = planner.auto(task.q_start, [task.q_goal], allowed=allowed)
         return first[0], motion.trajectory.duration
     except PlanningError:
         return first[0], None
     finally:
-        ways_round._Search._connect = connect
+        ways_round.Search._connect = connect
 
 
 def _refusals() -> Iterator[Row]:

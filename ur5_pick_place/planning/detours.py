@@ -20,7 +20,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.collision import CollisionModel
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths.follow import JointPath
-from ur5_pick_place.planning.ways_round import find_ways
+from ur5_pick_place.planning.ways_round import Search
 
 _SAMPLE = 0.04  # [rad] between samples of a path; check_path also checks between them
 _SEARCHES = 3  # at most
@@ -69,7 +69,8 @@ def paths_round(
             break
         # A fixed share of `allowed`, not the time left: equal requests must have equal results.
         share = 0.5 * allowed if refinement else allowed
-        for way in find_ways(collision, limits, q_start, goals, shortest, share, refinement):
+        search = Search(collision, limits, q_start, goals, share, refinement)
+        for way in search.run(shortest):
             rounded = RoundedPolyline(way, limits.qd)
             if rounded.fit(collision):
                 yield rounded.paths()

@@ -47,36 +47,8 @@ _BATCH = 256  # samples
 _MAX_GOALS = 64
 _KEPT = 4  # ways, shortest first
 
-
 SEARCH_TIME = 1.0
 """Default time allowed for a search [s]."""
-
-
-def find_ways(
-    collision: CollisionModel,
-    limits: Limits,
-    q_start: Array,
-    goals: Sequence[Array],
-    shortest: float = np.inf,
-    allowed: float = SEARCH_TIME,
-    refinement: int = 0,
-) -> list[Array]:
-    """
-    Return polylines (n, 6) [rad] from the start to any of the goals, the shortest first.
-
-    They are tested at samples only: check them in between before use. Empty if none was found in
-    time.
-
-    `limits`: joint ranges and speeds. `q_start` (6,) [rad]: free of contact. `goals`: joints (6,)
-    [rad], free of contact, the nearest first. `shortest`: upper bound on the length of a polyline
-    [s]. `allowed`: time in which the first polyline must be found [s]; three times as long if the
-    search got less than half of this time as processor time. The improvement then takes a fixed
-    number of collision tests, and ends at the latest after three times this time. `refinement`: 0
-    for the first search; each increment divides the distance between tests by three.
-
-    Raises `PlanningCanceled`: the search was canceled.
-    """
-    return _Search(collision, limits, q_start, goals, allowed, refinement).run(shortest)
 
 
 def time_distance(dq: Array, qd: Array) -> Array:
@@ -129,7 +101,18 @@ class _Tree:
         return found
 
 
-class _Search:
+class Search:
+    """
+    A search for ways from the start to any of the goals.
+
+    `limits`: joint ranges and speeds. `q_start` (6,) [rad]: free of contact. `goals`: joints (6,)
+    [rad], free of contact, the nearest first. `allowed`: time in which the first way must be found
+    [s]; three times as long if the search got less than half of this time as processor time. The
+    improvement then takes a fixed number of collision tests, and ends at the latest after three
+    times this time. `refinement`: 0 for the first search; each increment divides the distance
+    between tests by three.
+    """
+
     def __init__(
         self,
         collision: CollisionModel,
@@ -153,6 +136,12 @@ class _Search:
         self._rng = np.random.default_rng(refinement)
 
     def run(self, shortest: float) -> list[Array]:
+        """
+        Return polylines (n, 6) [rad], shorter than `shortest` [s], the shortest first.
+
+        They are tested at samples only: check them in between before use. Empty if none was found
+        in time. Raises `PlanningCanceled`: the search was canceled.
+        """
         first = self._connect(shortest, np.inf)
         if first is None:
             return []
