@@ -38,9 +38,7 @@ _SIMULATED = 'Times are simulated, counted from the start of the cell.'
 _RECORDED = "Times are those of the robot's clock, counted from the first message."
 
 
-def page(
-    folder: Path, name: str, runs: Sequence[RecordedRun], notes: Sequence[str] = ()
-) -> str:
+def page(folder: Path, name: str, runs: Sequence[RecordedRun], notes: Sequence[str]) -> str:
     """
     Return the page.
 

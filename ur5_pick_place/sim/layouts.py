@@ -120,7 +120,7 @@ def table_height(ur_type: str, mounting: Mounting) -> float:
 
 
 def mounted(
-    scene: Mapping[str, Any], ur_type: str, mounting: Mounting, boxes: Sequence[Box] = ()
+    scene: Mapping[str, Any], ur_type: str, mounting: Mounting, boxes: Sequence[Box]
 ) -> dict[str, Any]:
     """Return a scene file's content with the table and the plate of that arm, and more boxes."""
     own: dict[str, Any] = {}

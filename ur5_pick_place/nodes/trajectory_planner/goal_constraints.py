@@ -235,7 +235,7 @@ def _check_orientation(constraint: OrientationConstraint) -> None:
             )
 
 
-def refuse_path_constraints(constraints: Constraints, own_branch: str = '') -> None:
+def refuse_path_constraints(constraints: Constraints, own_branch: str) -> None:
     """
     Refuse path constraints, except the name of the branch that a Cartesian path keeps anyway.
 

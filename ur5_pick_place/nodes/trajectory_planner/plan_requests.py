@@ -93,7 +93,7 @@ class PlanRequests:
         self._log.warning(one_line(text))
 
     def motion_plan(
-        self, request: MotionPlanRequest, is_wanted: Callable[[], bool] = lambda: True
+        self, request: MotionPlanRequest, is_wanted: Callable[[], bool]
     ) -> tuple[PlannedMotion, str]:
         """
         Return the motion that GetMotionPlan requests; raises this package's errors.
@@ -135,7 +135,7 @@ class PlanRequests:
             return _fastest([functools.partial(self._to_goal, wanted, goal) for goal in goals])
 
     def cartesian_path(
-        self, request: GetCartesianPath.Request, is_wanted: Callable[[], bool] = lambda: True
+        self, request: GetCartesianPath.Request, is_wanted: Callable[[], bool]
     ) -> tuple[PlannedMotion, IncompletePath | None]:
         """
         Return the motion that GetCartesianPath requests, and why it ends early, or None.

@@ -22,7 +22,7 @@ _MOST = {'0|1': 1, 'PIN': 15, 'N': 3, 'FRACTION': 1.0, 'VALUE': 10.0}
 
 
 class CellPort:
-    def __init__(self, controller: Controller, offset: int = 0) -> None:
+    def __init__(self, controller: Controller, offset: int) -> None:
         self._controller = controller
         self.port = Port(PORT + offset, answer_lines(self.answer), most=_MOST_LINE)
         c, robot = controller, controller.robot

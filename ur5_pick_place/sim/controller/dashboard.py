@@ -40,7 +40,7 @@ class DashboardServer:
     """
 
     def __init__(
-        self, controller: Controller, offset: int = 0, programs: Path | None = None
+        self, controller: Controller, offset: int, programs: Path | None
     ) -> None:
         self._controller, self._programs = controller, programs
         self._role, self._mode = 'PROGRAMMER', 'NONE'

@@ -28,7 +28,7 @@ _TOOL_SPEED, _TOOL_ACCELERATION = 0.25, 1.2  # [m/s], [m/s2], what movel takes
 
 
 class PrimaryServer:
-    def __init__(self, controller: Controller, offset: int = 0) -> None:
+    def __init__(self, controller: Controller, offset: int) -> None:
         self._controller = controller
         self._readers: dict[Client, ProgramReader] = {}
         self._every = round(_PERIOD / controller.step_time)

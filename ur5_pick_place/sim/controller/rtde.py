@@ -28,7 +28,7 @@ class _Session:
 
 
 class RtdeServer:
-    def __init__(self, controller: Controller, offset: int = 0) -> None:
+    def __init__(self, controller: Controller, offset: int) -> None:
         self._controller = controller
         self._sessions: dict[Client, _Session] = {}
         self.port = Port(PORT + offset, self._received, self._greet, self._forget, most=1 << 17)

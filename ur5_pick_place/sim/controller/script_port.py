@@ -80,7 +80,7 @@ def execute(controller: Controller, text: str) -> None:
         controller.run(lambda: text if text.endswith('\n') else text + '\n')
 
 
-def interpreter_port(controller: Controller, offset: int = 0) -> Port:
+def interpreter_port(controller: Controller, offset: int) -> Port:
     def answer(line: str) -> str:
         if (program := controller.program) is None:
             return f'discard: no program runs: {line}'

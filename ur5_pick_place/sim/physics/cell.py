@@ -199,7 +199,7 @@ def pose_arm(model: mujoco.MjModel, data: mujoco.MjData, q: Array, fingers: Arra
             data.joint(f'{HAND}finger_{side}').qpos = travel
 
 
-def pose_part(data: mujoco.MjData, T_world_part: Array, part: int = 0) -> None:
+def pose_part(data: mujoco.MjData, T_world_part: Array, part: int) -> None:
     """Put the centre of a part, at rest, at a pose (4, 4)."""
     free = data.joint(part_name(part))
     free.qpos, free.qvel = [*T_world_part[:3, 3], *_quat(T_world_part)], 0.0

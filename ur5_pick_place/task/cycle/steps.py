@@ -150,7 +150,7 @@ def _is_part_expected(ahead: Iterable[Stage]) -> bool:
 
 
 def check_cycle(
-    stages: Sequence[Stage], places: Collection[str], gripper_outputs: Collection[int] = ()
+    stages: Sequence[Stage], places: Collection[str], gripper_outputs: Collection[int]
 ) -> None:
     """
     Refuse an impossible sequence of stages, an unknown place, or an output of the gripper.

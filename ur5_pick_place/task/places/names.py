@@ -49,7 +49,7 @@ def is_part_place(place: str) -> bool:
     return bool(place) and place != HOME and not is_above(place)
 
 
-def check_name(name: str, key: str = '') -> None:
+def check_name(name: str, key: str) -> None:
     """
     Refuse a name that ROS would not take for a service, a topic or a frame, or that is in use.
 
