@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from measure import Row
 
-from ur5_pick_place.demo.compare import run_methods, write_cycle_with_stops
+from ur5_pick_place.demo.compare import changes_of, run_methods, write_cycle_with_stops
 from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.processes import working_folder
 
@@ -30,7 +30,7 @@ def _at(lag: float) -> list[Row]:
         write_cycle_with_stops(work / 'cycle.yaml')
         options = read_options(['--cycle', str(work / 'cycle.yaml')])
         options = replace(options, methods=('ik', 'resolved_rate'))
-        for run in run_methods(options, {'servo_lag': lag}, work):
+        for run in run_methods(options, changes_of(lag=lag), work):
             assert not run.failure, run.failure
             pose = max(move.error[0] for move in run.moves)
             path = max(float(move.deviation.max()) for move in run.moves)

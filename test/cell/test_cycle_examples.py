@@ -133,6 +133,7 @@ def test_a_place_read_from_a_frame_has_no_spot():
         (['--cycle', 'cycle_two_boxes.yaml', '--grid', '2 1 1'], '--grid needs a cycle that'),
         (['--cycle', 'cycle_two_boxes.yaml', '--start', '0.4 0.1 0'], '--start needs a place'),
         (['--cycle', 'cycle_hand_over.yaml', '--wall', '0.3'], '--wall needs a place'),
+        (['--cycle', 'cycle_two_boxes.yaml', '--displace', '1 0 0'], 'this one moves 2'),
         (['--cycle', 'cycle_hand_over.yaml', '--start', '0.41 0.25 0'], 'mm apart'),
         (['--grid', '9 1 1', '--ur-type', 'ur3'], 'end of cube .* out of reach|off the table'),
         (['--grid', '2 1 1', '--target', '0.45 -0.26 90'], 'mm apart'),

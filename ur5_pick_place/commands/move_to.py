@@ -30,7 +30,7 @@ from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.ros.process import start_ros
-from ur5_pick_place.terminal import Parser, check_metres, ending_signals, quiet_pipe
+from ur5_pick_place.terminal import Parser, check_metres, ending_signals, number_within, quiet_pipe
 
 # [s] wall time:
 _TIMEOUT = 10.0  # for a server or a reply; the planner monitors the motion itself
@@ -56,12 +56,13 @@ class MoveTo:
         if self._signals:
             raise KeyboardInterrupt
 
-    def plan(self, T: Array) -> Any:
+    def plan(self, T: Array, scaling: float) -> Any:
         """Return the planned trajectory to the TCP pose T (4, 4) in base_link."""
         request = GetMotionPlan.Request()
         plan = request.motion_plan_request
         plan.planner_id = 'PTP'
         plan.goal_constraints = [requests.pose_goal(requests.stamped(T, None))]
+        plan.max_velocity_scaling_factor = plan.max_acceleration_scaling_factor = scaling
         reply = self._link.call(GetMotionPlan, 'plan_kinematic_path', request)
         found = reply.motion_plan_response
         requests.check_code(found.error_code, 'planning failed')
@@ -145,6 +146,12 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     )
     for name, unit in (('X', 'm'), ('Y', 'm'), ('Z', 'm'), ('YAW', 'deg')):
         parser.add_argument(name.lower(), metavar=name, type=finite, help=f'[{unit}]')
+    parser.add_argument(
+        '--scaling',
+        type=number_within(0.0, 1.0),
+        default=0.0,
+        help="fraction of the limits, 0: the planner's default, 1: full speed",
+    )
     args = parser.parse_args(argv)
     check_metres('X Y Z', (args.x, args.y, args.z))
     return args
@@ -166,7 +173,7 @@ def _yaw(T: Array, mounting: Mounting) -> float:
 
 def _run(mover: MoveTo, args: argparse.Namespace) -> None:
     T_goal = mover.mounting.tool_down(args.x, args.y, args.z, math.radians(args.yaw))
-    trajectory = mover.plan(T_goal)
+    trajectory = mover.plan(T_goal, args.scaling)
     message = trajectory.joint_trajectory
     goal = joint_state_msg(np.array(message.points[-1].positions), message.joint_names)
     _print_state('commanded', goal, mover.tcp(goal), mover.mounting)

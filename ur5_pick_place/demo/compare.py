@@ -8,7 +8,7 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ur5_pick_place.commands.arguments import add_ur_type
+from ur5_pick_place.commands.arguments import add_ur_type, finite
 from ur5_pick_place.config_files import read_yaml, user_path
+from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
 from ur5_pick_place.demo.configuration import CONFIG, Configuration
 from ur5_pick_place.demo.cycle_layout import DEFAULT_CYCLE
-from ur5_pick_place.demo.options import DemoOptions, read_options
+from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
 from ur5_pick_place.demo.processes import working_folder
 from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, write_runs
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
@@ -31,6 +32,7 @@ from ur5_pick_place.report.command import read_report
 from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.report.motion import Motion, distance_to_segment
 from ur5_pick_place.report.runs import RecordedRun
+from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task import events
 from ur5_pick_place.task.motions import IK, TaskSettings
 from ur5_pick_place.task.places.names import is_above, taught_place
@@ -40,12 +42,16 @@ PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 _LINES = ('lin', 'lin_or_ptp')
 _MOVES = 1e-7  # [rad] of the reference from one sample to the next
 _FLOOR = 0.01  # [mm] lower bound of the logarithmic axes
+_DESCRIPTION = (
+    f'{__doc__ or ""} A spot "x y yaw" is the centre of the cube on the table in base_link, in '
+    'metres and degrees.'
+)
 _EPILOG = (
     'All figures are computed from measured joints. Every move ends at rest, so that moves can '
     'be compared. Iterations: of a closed loop, the iterations of its control law; of ik, the '
     'points of the trajectory. Smoothness: root mean square of the joint jerk; slow motion '
     'reduces it. Exit code: 0 if every method placed the cube, 1 if not, 2 on invalid input. '
-    'Example: compare --preset project'
+    'Example: compare --method ik --method gradient'
 )
 
 
@@ -91,11 +97,8 @@ def main(argv: list[str] | None = None) -> int:
     given = _parser().parse_args(argv)
     try:
         with signals_raised(), working_folder() as work:
-            changes = asdict(PRESETS[given.preset]) if given.preset else {}
-            cycle_file = work / 'cycle.yaml'
-            write_cycle_with_stops(cycle_file)
-            words = ['--method', 'all', '--ur-type', given.ur_type, '--out', str(given.out)]
-            options = read_options([*words, '--cycle', str(cycle_file)])
+            changes = changes_of(given.preset, given.lag)
+            options = _options(given, work / 'cycle.yaml')
             runs = run_methods(options, changes, work)
     except InvalidInput as error:
         print(f'compare: {error}', file=sys.stderr)
@@ -109,6 +112,16 @@ def main(argv: list[str] | None = None) -> int:
     return int(any(run.failure for run in runs))
 
 
+def _options(given: argparse.Namespace, cycle_file: Path) -> DemoOptions:
+    """Return the options of a demo with these of ours; errors as `read_options`."""
+    write_cycle_with_stops(cycle_file)
+    words = ['--ur-type', given.ur_type, '--out', str(given.out), '--cycle', str(cycle_file)]
+    for name in ('start', 'target'):
+        if spot := getattr(given, name):
+            words.append(f'--{name}={spot.x} {spot.y} {math.degrees(spot.yaw)}')
+    return replace(read_options(words), methods=given.method or (IK, *METHODS))
+
+
 # -- running and measuring -------------------------------------------------------------------
 
 
@@ -119,13 +132,27 @@ def write_cycle_with_stops(path: Path) -> None:
     path.write_text(yaml.safe_dump({**content, 'stages': stages}), encoding='utf-8')
 
 
+def changes_of(preset: str | None = None, lag: float | None = None) -> dict[str, Any]:
+    """
+    Return the changed settings; a larger servo lag reduces the joint velocities.
+
+    Raises `InvalidInput`: the lag is out of range.
+    """
+    changes: dict[str, Any] = asdict(PRESETS[preset]) if preset else {}
+    if lag is None:
+        return changes
+    usual = CellSettings().servo_lag
+    CellSettings(servo_lag=lag)
+    return {**changes, 'servo_lag': lag, 'velocity_scaling': usual / max(usual, lag)}
+
+
 def run_methods(
     options: DemoOptions, changes: dict[str, Any], work: Path
 ) -> list[MethodRun]:
     """
     Run one cycle by each method of the options, and measure it.
 
-    `options`: with the cycle of `write_cycle_with_stops`. `changes`: of settings, by name. `work`:
+    `options`: with the cycle of `write_cycle_with_stops`. `changes`: see `changes_of`. `work`:
     folder for recording and logs.
 
     Raises `Ur5PickPlaceError`: the nodes do not start, or nothing was recorded.
@@ -315,12 +342,26 @@ def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser(prog='compare', description=__doc__, epilog=_EPILOG)
+    parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument(
+        '--method',
+        choices=(IK, *METHODS),
+        action='append',
+        help='may be repeated (default: all)',
+    )
     add_ur_type(parser)
+    add_start_and_target(parser)
     parser.add_argument(
         '--preset',
         choices=tuple(PRESETS),
         help='project: K = 1, T_step = 0.5 s, thresholds of 10 mm and 1 degree, no lookahead',
+    )
+    parser.add_argument(
+        '--lag',
+        type=finite,
+        metavar='SECONDS',
+        help=f'lag of the servos, default {CellSettings().servo_lag:g}; joints are slowed in '
+        'proportion to a larger lag, to stay within the path tolerance',
     )
     parser.add_argument('--out', type=user_path, default='out', help='folder for JSON and plot')
     return parser

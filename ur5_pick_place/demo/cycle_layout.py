@@ -12,7 +12,7 @@ import numpy as np
 
 from ur5_pick_place.config_files import user_path
 from ur5_pick_place.demo.configuration import CONFIG, CellSetup, Configuration
-from ur5_pick_place.demo.spots import Spot
+from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -48,6 +48,7 @@ class Task:
     moves: tuple[tuple[str, str], ...]
     # (4, 4) where each cube of the run must lie at the end, in `base_link`, in order of feeding
     ends: tuple[Array, ...] = field(compare=False)
+    displacement: Displacement | None = None  # how the only cube is moved after teaching
 
     @property
     def start(self) -> Spot | None:
@@ -67,6 +68,7 @@ class Task:
     def facts(self) -> dict[str, Any]:
         """Return as JSON values what `report.evaluation` needs; spots in metres and degrees."""
         spots = {'start': self.start, 'target': self.target}
+        moved = self.displacement
         return {
             'ends': [T.tolist() for T in self.ends],
             **{
@@ -74,13 +76,19 @@ class Task:
                 for name, spot in spots.items()
                 if spot
             },
+            'displacement': moved
+            and {
+                'dx': round(1e3 * moved.dx, 6),
+                'dy': round(1e3 * moved.dy, 6),
+                'dyaw': round(math.degrees(moved.dyaw), 6),
+            },
         }
 
 
-def transfer(start: Spot, target: Spot) -> Task:
+def transfer(start: Spot, target: Spot, displacement: Displacement | None = None) -> Task:
     """Return the task of moving one cube from start to target."""
     spots = {'start': start, 'target': target}
-    return Task(spots, (('start', 'target'),), (target.T_base_link_part,))
+    return Task(spots, (('start', 'target'),), (target.T_base_link_part,), displacement)
 
 
 def read_cycle(name: str, gripper: str) -> tuple[Path, Cycle]:
@@ -130,13 +138,16 @@ def pattern(grid: tuple[int, ...] | None) -> dict[str, Any]:
 
 
 def task_of(
-    cycle: Cycle, spots: Mapping[str, Spot], grid: tuple[int, ...] | None = None
+    cycle: Cycle,
+    spots: Mapping[str, Spot],
+    grid: tuple[int, ...] | None = None,
+    displacement: Displacement | None = None,
 ) -> Task:
     """
     Return what a cycle does with cubes at these spots.
 
     Raises `InvalidInput`: it reads a place from a TF frame, which nobody publishes here, or does
-    not go with that grid.
+    not go with that grid or displacement.
     """
     for name, place in cycle.places.items():
         if place.from_frame:
@@ -155,7 +166,11 @@ def task_of(
             f'--grid {" ".join(map(str, grid or ()))}: the cycle needs {len(ends)} cubes, the '
             f'simulated cell holds at most {MAX_PARTS}: fill fewer cells'
         )
-    return Task(spots, moves, ends)
+    if displacement and len(ends) != 1:
+        raise InvalidInput(
+            f'--displace needs a run that moves one cube, this one moves {len(ends)}: leave it out'
+        )
+    return Task(spots, moves, ends, displacement)
 
 
 def moves_of(cycle: Cycle) -> dict[str, str]:

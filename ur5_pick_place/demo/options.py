@@ -18,6 +18,7 @@ from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.cycle_layout import Task, layout, read_cycle, task_of, wall_across
 from ur5_pick_place.demo.spots import (
+    Displacement,
     Spot,
     SpotChecker,
     check_apart,
@@ -40,6 +41,8 @@ _NEEDS = {'start': ('start',), 'target': ('target',), 'seed': _PAIR, 'wall': _PA
 """The places that a cycle must have, by option."""
 _RTF = (0.05, 5.0)
 _WALL = (0.05, 0.6)  # [m]
+_SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
+_TURN = 20.0  # [deg]
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,7 @@ def read_options(arguments: Sequence[str]) -> DemoOptions:
     path, cycle = read_cycle(given.cycle, given.gripper)
     setup = CellSetup.read(given)
     checker = SpotChecker(setup)
-    task = task_of(cycle, _spots(given, cycle, checker, setup), given.grid)
+    task = task_of(cycle, _spots(given, cycle, checker, setup), given.grid, given.displace)
     _check(task, checker, setup)
     methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
     options = DemoOptions(
@@ -164,6 +167,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def add_start_and_target(parser: argparse.ArgumentParser, remark: str = '') -> None:
+    """Add the options of the spots where the cube lies and where it goes."""
+    for name, default in zip(_PAIR, default_spots(), strict=True):
+        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
+        parser.add_argument(
+            f'--{name}',
+            type=_spot,
+            metavar='"X Y YAW"',
+            help=f'default "{text}" for a ur5{remark}',
+        )
+
+
 def add_setup(parser: argparse.ArgumentParser) -> None:
     """Add the options of a simulated cell, its speed and its cycle; see `CellSetup.read`."""
     add_ur_type(parser)
@@ -192,14 +207,14 @@ def add_setup(parser: argparse.ArgumentParser) -> None:
 
 def _add_spots(parser: argparse.ArgumentParser) -> None:
     """Add the options of where the cube lies, where it goes, and what stands in its way."""
-    for name, default in zip(_PAIR, default_spots(), strict=True):
-        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
-        parser.add_argument(
-            f'--{name}',
-            type=_spot,
-            metavar='"X Y YAW"',
-            help=f'default "{text}" for a ur5; random with --seed',
-        )
+    add_start_and_target(parser, '; random with --seed')
+    parser.add_argument(
+        '--displace',
+        type=_displacement,
+        metavar='"DX DY DYAW"',
+        help=f'displace the cube after teaching: dx and dy within {_SHIFT:g} mm together, dyaw '
+        f'within {_TURN:g} degrees',
+    )
     parser.add_argument(
         '--wall',
         type=number_within(*_WALL),
@@ -215,16 +230,28 @@ def _add_spots(parser: argparse.ArgumentParser) -> None:
 
 
 def _spot(text: str) -> Spot:
+    x, y, yaw = _numbers(text, 'x y yaw, metres and degrees')
+    return Spot(x, y, math.radians(yaw))
+
+
+def _displacement(text: str) -> Displacement:
+    dx, dy, dyaw = _numbers(text, 'dx dy dyaw, millimetres and degrees')
+    if math.hypot(dx, dy) > _SHIFT or abs(dyaw) > _TURN:
+        raise argparse.ArgumentTypeError(
+            f'{text!r}: must be within {_SHIFT:g} mm and {_TURN:g} deg, or the gripper misses the '
+            'cube'
+        )
+    return Displacement(dx * 1e-3, dy * 1e-3, math.radians(dyaw))
+
+
+def _numbers(text: str, wanted: str) -> list[float]:
     try:
         numbers = [float(word) for word in text.replace(',', ' ').split()]
     except ValueError:
         numbers = []
     if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
-        raise argparse.ArgumentTypeError(
-            f'{text!r}: must be three finite numbers: x y yaw, metres and degrees'
-        )
-    x, y, yaw = numbers
-    return Spot(x, y, math.radians(yaw))
+        raise argparse.ArgumentTypeError(f'{text!r}: must be three finite numbers: {wanted}')
+    return numbers
 
 
 def _grid(text: str) -> tuple[int, ...]:

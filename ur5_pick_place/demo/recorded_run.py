@@ -12,10 +12,10 @@ from ur5_pick_place.demo.configuration import Configuration
 from ur5_pick_place.demo.cycle_layout import pattern
 from ur5_pick_place.demo.options import DemoOptions
 from ur5_pick_place.demo.processes import NodeProcesses, own_domain
+from ur5_pick_place.demo.progress import ProgressDisplay
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.nodes.cell.node_list import NodeSpec
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
-from ur5_pick_place.task import events
 
 if TYPE_CHECKING:
     from rclpy.context import Context
@@ -95,14 +95,10 @@ def record_run(
     """
     Run the task by one method, and return what was recorded; add the logs to the folder `work`.
 
-    `stream`: for the stages, each with the simulated time at which it begins.
+    `stream`: for the progress.
     """
     scene = options.setup.scene
-
-    def print_stage(event: Mapping[str, Any]) -> None:
-        if stream and event['event'] == events.STAGE:
-            print(f'{event["time"]:8.2f} s  {event["stage"]}', file=stream, flush=True)
-
+    progress = ProgressDisplay(options.setup, stream) if stream else None
     begin = time.monotonic()
     with (
         own_domain() as domain,
@@ -123,9 +119,11 @@ def record_run(
                         f'({time.monotonic() - begin:.1f} s).',
                         file=stream,
                     )
-                asked = cell.run_task(options.task, method, options.cycle, print_stage)
+                asked = cell.run_task(options.task, method, options.cycle, progress)
             except Ur5PickPlaceError as error:
                 asked = cell.asked(options.task, method, str(error))
+        if progress:
+            progress.end_stage()
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())
     config = Configuration({})

@@ -3,7 +3,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from ur_msgs.srv import SetIO
 
 from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.client.connection import PLANNER
-from ur5_pick_place.client.pick_place_client import OnEvent
 from ur5_pick_place.client.requests import stamped
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.demo.cycle_layout import Attendant, Task
+from ur5_pick_place.demo.progress import ProgressDisplay
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
 from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
@@ -84,25 +84,27 @@ class SimulatedCell(PickPlaceClient):
         self.persist(lambda: self.teach(name, T=T))
 
     def lay_out(self, task: Task) -> None:
-        """Place the cubes of one cycle, and teach the places."""
+        """Place the cubes of one cycle, teach the places, and displace the cube if required."""
         for number, (pick, _) in enumerate(task.moves):
             if number:
                 self.feed_part()
             self.place_cube(task.spots[pick].T_base_link_part)
         for name, spot in task.spots.items():
             self.teach_at(name, spot)
+        if task.displacement and task.start:
+            self.place_cube(task.start.moved(task.displacement).T_base_link_part)
 
     def run_task(
         self,
         task: Task,
         method: str = 'ik',
         stages: Sequence[Stage] = (),
-        on_event: OnEvent | None = None,
+        progress: ProgressDisplay | None = None,
     ) -> dict[str, Any]:
         """
         Run one task, from placing the cube until it is at rest again.
 
-        `stages`: those that wait for an input get it. `on_event`: takes each event of the run.
+        `stages`: those that wait for an input get it.
 
         Returns see `asked`; a failure is in it and not raised.
         """
@@ -113,7 +115,7 @@ class SimulatedCell(PickPlaceClient):
             self.plan()
             planning_time = time.perf_counter() - begin
             attendant = Attendant(stages, self.switch_input, self.feed_later, task.cycles)
-            self._run_attended(attendant, on_event)
+            self._run_attended(attendant, progress)
             self.wait_simulated(_SETTLING)
         except Ur5PickPlaceError as error:
             failure = str(error)
@@ -131,15 +133,15 @@ class SimulatedCell(PickPlaceClient):
             **task.facts(),
         }
 
-    def _run_attended(self, attendant: Attendant, tell: OnEvent | None) -> None:
+    def _run_attended(self, attendant: Attendant, progress: ProgressDisplay | None) -> None:
         watch, reported = self._link.watch, self.now
 
-        def on_event(event: dict[str, Any]) -> None:
+        def on_event(event: Mapping[str, Any]) -> None:
             nonlocal reported
             reported = self.now
             attendant.take(event, self.now)
-            if tell:
-                tell(event)
+            if progress:
+                progress.on_event(event, self._moving)
 
         def look() -> None:
             watch()
@@ -150,12 +152,17 @@ class SimulatedCell(PickPlaceClient):
                     f'timed out waiting for the run to end: no event for {_NO_PROGRESS:.0f} s'
                 )
             attendant.react(self.now)
+            if progress:
+                progress.refresh(self._moving)
 
         self._link.watch = look
         try:
             self.run(on_event)
         finally:
             self._link.watch = watch
+
+    def _moving(self) -> tuple[float, Array, Array]:
+        return *self.stamped_joints, self.fingers
 
     # -- its steps -------------------------------------------------------------------------------
 

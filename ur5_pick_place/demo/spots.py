@@ -63,6 +63,22 @@ class Spot(NamedTuple):
         T = self.T_base_link_grip
         return T @ inverse_transform(scene.part.T_tcp_part) if scene.part else T
 
+    def moved(self, displacement: 'Displacement') -> 'Spot':
+        return Spot(
+            self.x + displacement.dx,
+            self.y + displacement.dy,
+            self.yaw + displacement.dyaw,
+            self.setup,
+        )
+
+
+class Displacement(NamedTuple):
+    """Displacement of the cube after teaching, in `base_link`: dx, dy [m], dyaw [rad]."""
+
+    dx: float
+    dy: float
+    dyaw: float
+
 
 def default_spots(setup: CellSetup = CellSetup()) -> tuple[Spot, Spot]:
     """Return start and target of the demo."""

@@ -23,7 +23,7 @@ from ur5_pick_place.report.recording import newest_recording, read_recording
 from ur5_pick_place.report.runs import RecordedRun, recorded_runs
 from ur5_pick_place.report.time_shares import shares_lines
 from ur5_pick_place.report.topics import is_wanted
-from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
 
 PAGE = 'report.html'
 _DEFAULT = Path('out/latest')
@@ -54,7 +54,7 @@ def main(argv: list[str] | None = None) -> int:
         if note:
             print(f'report: {one_line(note)}', file=sys.stderr)
         if given.replay:
-            print(_replay(path))
+            print(_replay(path, given.rate))
             return 0
         found = read_report(path)
     except BrokenPipeError:
@@ -101,6 +101,12 @@ def _parser() -> argparse.ArgumentParser:
         action='store_true',
         help='print the production counters: cycles, parts, stops by cause and cycle times',
     )
+    parser.add_argument(
+        '--rate',
+        type=number_within(0.01, 100.0),
+        default=1.0,
+        help='of --replay: recorded seconds per second',
+    )
     return parser
 
 
@@ -115,13 +121,13 @@ def _history(path: Path, as_json: bool) -> int:
     return 0
 
 
-def _replay(path: Path) -> str:
+def _replay(path: Path, rate: float) -> str:
     """Publish a recording; return what was done."""
     try:
         from ur5_pick_place.report.replay import replay
     except ImportError as error:
         raise MissingPackage(f'a replay needs ROS 2 ({error})') from error
-    return replay(path)
+    return replay(path, rate)
 
 
 def write_page(path: Path, name: str, report: Report) -> None:

@@ -80,14 +80,16 @@ def evaluate(
     }
     if asked['planning_time_s'] is not None:
         found['planning_time_s'] = float(numbers(asked, 'planning_time_s', ()))
-    places = {name: _spot(asked[name]) for name in ('start', 'target') if name in asked}
-    reason = failure or (misplacement(found) if asked['ends'] else '')
+    places = {name: _spot(asked[name], '') for name in ('start', 'target') if name in asked}
+    moved = asked['displacement'] and _spot(asked['displacement'], 'd')
+    reason = failure or (misplacement(found, bool(moved)) if asked['ends'] else '')
     return {
         'method': method,
         'success': not reason,
         'reason': reason,
         **{name: _rounded(found.get(name)) for name in FIGURES},
         **places,
+        'displacement': moved,
     }
 
 
@@ -130,15 +132,20 @@ def measured(
     return found
 
 
-def misplacement(found: Mapping[str, Any]) -> str:
-    """Return why the cubes do not count as placed; '' if they do."""
-    miss, turn = (found.get(f'placement_error_{unit}') for unit in ('m', 'rad'))
+def misplacement(found: Mapping[str, Any], is_displaced: bool) -> str:
+    """
+    Return why the cubes do not count as placed; '' if they do.
+
+    If the cube was displaced after teaching, the error without the grip offset is checked.
+    """
+    what, how = ('in_hand', ' without grip offset') if is_displaced else ('placement', '')
+    miss, turn = (found.get(f'{what}_error_{unit}') for unit in ('m', 'rad'))
     if miss is None or turn is None:
         return 'the simulator published no pose of the cube, or too few cubes'
     if miss <= TOLERANCE_M and turn <= TOLERANCE_RAD:
         return ''
     return (
-        f'placement error {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg: must be '
+        f'placement error{how} {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg: must be '
         f'at most {1e3 * TOLERANCE_M:.0f} mm and {math.degrees(TOLERANCE_RAD):.0f} deg'
     )
 
@@ -149,10 +156,11 @@ def distance(T_a: Array, T_b: Array) -> tuple[float, float]:
     return float(np.linalg.norm(delta[:3, 3])), float(np.linalg.norm(log_so3(delta[:3, :3])))
 
 
-def _spot(values: Any) -> dict[str, float]:
+def _spot(values: Any, prefix: str) -> dict[str, float]:
     if not isinstance(values, Mapping):
         raise InvalidInput(f'{quoted(values)}: must be numbers by name')
-    return {name: float(numbers(values, name, ())) for name in ('x', 'y', 'yaw')}
+    names = [f'{prefix}{name}' for name in ('x', 'y', 'yaw')]
+    return {name: float(numbers(values, name, ())) for name in names}
 
 
 def _rounded(value: Any) -> Any:

@@ -47,11 +47,11 @@ _SHOWN = tuple(_ending(topic.name) for topic in _TOPICS)
 _LATCHED = tuple(_ending(topic.name) for topic in _TOPICS if topic.is_latched)
 
 
-def replay(path: Path) -> str:
+def replay(path: Path, rate: float) -> str:
     """
     Publish a recording on the environment's ROS_DOMAIN_ID; return what was done.
 
-    `path`: a recording, as `read_recording` takes it.
+    `path`: a recording, as `read_recording` takes it. `rate`: recorded seconds per second.
 
     Raises `InvalidInput`: there is nothing to publish, or ROS_DOMAIN_ID is malformed;
     `ExecutionError`: a planner or a driver is there, from the start or later: its clients would
@@ -74,7 +74,7 @@ def replay(path: Path) -> str:
         node = rclpy.create_node('replay')
         time.sleep(_DISCOVERY)
         _refuse_beside_a_robot(node, recording, ())
-        count = Player(node, recording, kinds).play(rows)
+        count = Player(node, recording, kinds).play(rows, rate)
         node.destroy_node()
     finally:
         rclpy.try_shutdown()
@@ -123,17 +123,17 @@ class Player:
         joints = [t for t, kind in kinds.items() if t.endswith(_JOINTS) and kind is JointState]
         self._timed = max(joints, key=counts.__getitem__, default='')  # one arm gives the time
 
-    def play(self, rows: Sequence[tuple[int, str, bytes]]) -> int:
+    def play(self, rows: Sequence[tuple[int, str, bytes]], rate: float) -> int:
         """Publish in recorded time; return how many messages."""
         begin, first, count = time.monotonic(), rows[0][0], 0
         malformed: Counter[str] = Counter()
         looked = begin
         for log_time, topic, data in rows:
-            due = begin + (log_time - first) * 1e-9
+            due = begin + (log_time - first) * 1e-9 / rate
             if due - time.monotonic() > _LONGEST_GAP:
                 raise InvalidInput(
                     f'{topic}: nothing for more than {_LONGEST_GAP:.0f} s: the recording is '
-                    'damaged, or try ros2 bag play'
+                    'damaged, or choose a higher --rate'
                 )
             while True:
                 if time.monotonic() > looked + 1.0:

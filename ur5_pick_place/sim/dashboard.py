@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard server of a robot with PolyScope 3 (CB3) or 5 (e-Series and later)."""
+"""The dashboard server of a robot with PolyScope 3 (CB3), 5 (e-Series) or X."""
 
 from collections.abc import Callable
 from operator import methodcaller
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ur5_pick_place.sim.robot import Robot
 
 PROGRAM = 'external_control.urp'
-VERSIONS = {'3': (3, 15, 8), '5': (5, 22, 0)}
+VERSIONS = {'3': (3, 15, 8), '5': (5, 22, 0), 'X': (10, 8, 0)}
 """Of the software, by PolyScope."""
 
 ROLES = ('PROGRAMMER', 'OPERATOR', 'NONE', 'LOCKED', 'RESTRICTED')
@@ -24,6 +24,7 @@ ACTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     'shutdown': (methodcaller('power_off'), 'Shutting down'),
     'brake_release': (methodcaller('release_brakes'), 'Brake releasing'),
     'play': (methodcaller('play'), 'Starting program'),
+    'resume': (methodcaller('play'), 'Resuming program'),
     'pause': (methodcaller('pause'), 'Pausing program'),
     'stop': (methodcaller('stop'), 'Stopped'),
     'unlock_protective_stop': (methodcaller('unlock'), 'Protective stop releasing'),
@@ -39,10 +40,11 @@ ACTIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
 """Commands without arguments, as the driver's services: what the robot does, and its reply."""
 
 _LACKING = {
-    '3': ('clear_operational_mode', 'remote_control'),
-    '5': ('user_role',),
+    '3': {'resume': '; use play', 'clear_operational_mode': '', 'remote_control': ''},
+    '5': {'resume': '; use play', 'user_role': ''},
+    'X': {'user_role': ''},
 }
-"""What a PolyScope does not have."""
+"""What a PolyScope does not have, and what to use instead."""
 
 
 class Answer(NamedTuple):
@@ -78,9 +80,11 @@ class Dashboard:
 
     def lacking(self, what: str) -> Answer | None:
         """Return the refusal of what its PolyScope does not have, else None."""
-        if what not in _LACKING[self._polyscope]:
+        instead = _LACKING[self._polyscope].get(what)
+        if instead is None:
             return None
-        return Answer(False, f'PolyScope {self._polyscope} has no {what.replace("_", " ")}')
+        name = what.replace('_', ' ')
+        return Answer(False, f'PolyScope {self._polyscope} has no {name}{instead}')
 
     def state(self) -> dict[str, str]:
         """Return the replies to what only asks, by the words of the server's protocol."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.controllers.controller_manager import (
@@ -79,6 +80,12 @@ class DriverSettings(Settings):
         low=0,
         high=5,
     )
+    program_running: bool = setting(
+        True, 'the program runs from the start; false: the pendant waits for Play'
+    )
+    polyscope_x: bool = setting(
+        False, 'the dashboard is that of PolyScope X, which a CB3 robot cannot have'
+    )
     gripper_action_type: str = setting(
         GRIPPER_COMMAND,
         'with gripper: action, the type of its action',
@@ -90,7 +97,8 @@ class Driver:
     """
     Controllers, pins and modes of the simulated driver.
 
-    `world`: only the driver may step it.
+    `world`: only the driver may step it. Raises `InvalidInput`: the robot cannot have that
+    software.
 
     - `time`, `q`, `qd`, `current`: of the last measurement, in controller joint order
       [s, rad, rad/s, A]
@@ -101,6 +109,10 @@ class Driver:
     def __init__(self, world: World, settings: DriverSettings = DriverSettings()) -> None:
         ur_type = world.settings.ur_type
         arm, period = load_arm(ur_type), world.cycle
+        if settings.polyscope_x and arm.polyscope == '3':
+            raise InvalidInput(
+                f'polyscope_x = true: a {ur_type} has PolyScope 3; choose a type that is not CB3'
+            )
         self.world, self.period = world, period
         self.tf_prefix = settings.tf_prefix
         self.joint_names: Sequence[str] = tuple(self.tf_prefix + name for name in JOINT_NAMES)
@@ -112,7 +124,8 @@ class Driver:
         self._contact = ContactWatch(*_CONTACT, period)
         self._read()
         self.robot = Robot()
-        self.dashboard = Dashboard(self.robot, ur_type, arm.polyscope)
+        polyscope = 'X' if settings.polyscope_x else arm.polyscope
+        self.dashboard = Dashboard(self.robot, ur_type, polyscope)
         self.io = IoController(self.robot, arm.payload, arm.polyscope != '3')
         splices = settings.trajectory_replacement == SPLICE
         self.trajectory: dict[str, TrajectoryController] = {
@@ -133,6 +146,8 @@ class Driver:
         self._program_ran = self.robot.program_running
         self._activation_due = math.inf  # [s]
         self.controllers = ControllerManager(settings.controller, self._on_controller)
+        if not settings.program_running:
+            self.robot.stop()
 
     def cycle(self) -> None:
         """Advance by one cycle."""

@@ -28,7 +28,7 @@ from planner_client import (
     tool_down,
 )
 from std_msgs.msg import String
-from std_srvs.srv import SetBool
+from std_srvs.srv import Trigger
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 
@@ -42,7 +42,7 @@ def run_move_to(*words):
 
 
 def test_move_to_goes_there_and_reports_measured_minus_commanded(client):
-    run = run_move_to('0.45', '-0.1', '0.2', '-30')
+    run = run_move_to('0.45', '-0.1', '0.2', '-30', '--scaling', '0.5')
     assert run.returncode == 0, run.stderr
     T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
     np.testing.assert_allclose(T[:3, 3], [0.45, -0.1, 0.345], atol=2e-3)
@@ -105,7 +105,7 @@ def test_a_requested_stop_is_latched_until_rearmed(client):
 
 def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
     handle = client.set_off()
-    client.call(SetBool, 'sim_driver/faults/protective_stop', data=True)
+    client.call(Trigger, 'sim_driver/protective_stop')
     _, code = client.end(handle)
     assert 'protective stop' in code.message
     client.state('stopped: protective stop')

@@ -71,6 +71,7 @@ def demo_facts(method: str, joints: RecordedJoints) -> dict[str, Any]:
         'limits': {'max_velocity': 3.0, 'max_speed': 1.0},
         'ends': [],
         'start': {'x': 0.45, 'y': -0.2, 'yaw': 0.0},
+        'displacement': None,
         'log_times': [BEGIN, log_time(joints, joints.t[-1])],
     }
 

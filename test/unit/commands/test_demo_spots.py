@@ -12,7 +12,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.demo.options import read_options
-from ur5_pick_place.demo.spots import Spot, SpotChecker
+from ur5_pick_place.demo.spots import Displacement, Spot, SpotChecker
 from ur5_pick_place.errors import InvalidInput
 
 
@@ -29,10 +29,16 @@ def test_tcp_grips_the_cube_at_its_centre_pointing_down():
 
 
 def test_a_spot_is_typed_and_read_in_metres_and_degrees_and_kept_in_radians():
-    task = read_options(['--start', '0.4 -0.1 30']).task
+    task = read_options(['--start', '0.4 -0.1 30', '--displace', '5 -2 10']).task
     assert str(task.start) == '(0.400, -0.100) m, 30 deg'
     assert task.start is not None
     assert task.start[:3] == pytest.approx((0.4, -0.1, math.radians(30.0)))
+    assert task.displacement == pytest.approx((0.005, -0.002, math.radians(10.0)))
+
+
+def test_a_displacement_is_added_to_a_spot():
+    moved = Spot(0.4, -0.1, 0.5).moved(Displacement(0.005, -0.002, 0.1))
+    assert moved[:3] == pytest.approx((0.405, -0.102, 0.6))
 
 
 @pytest.mark.parametrize(
@@ -62,6 +68,7 @@ def test_a_yaw_that_only_turns_the_cube_off_the_edge_is_refused(checker):
         (['--method', 'magic'], 'invalid choice'),
         (['--start', '0.4 0.2'], 'three finite numbers: x y yaw'),
         (['--target', '0.4 nan 0'], 'three finite numbers'),
+        (['--displace', '30 0 0'], 'within 10 mm'),
         (['--rtf', '0'], '0.05 to 5'),
         (['--rtf', 'fast'], '0.05 to 5'),
         (['--rtf', 'inf'], '0.05 to 5'),

@@ -151,7 +151,8 @@ def test_the_command_prints_keeps_and_draws_what_was_measured(
 ):
     failed = MethodRun('gradient', "stage 'start': protective stop")
     monkeypatch.setattr(compare, 'run_methods', lambda *_: [run_by_ik, failed])
-    assert compare.main(['--out', str(tmp_path)]) == 1
+    given = ['--method', 'ik', '--method', 'gradient', '--out', str(tmp_path)]
+    assert compare.main(given) == 1
     said = capsys.readouterr().out
     assert "gradient did not place the cube: stage 'start': protective stop" in said
     (kept,) = tmp_path.glob('compare-*.json')
@@ -170,7 +171,7 @@ def test_python_may_leave_out_the_texts_of_modules():
     exec(compile(source, 'compare.py', 'exec', optimize=2), bare)
 
 
-def test_a_preset_is_passed_on_and_every_move_ends_at_rest(monkeypatch, tmp_path):
+def test_preset_lag_and_spots_are_passed_on_and_every_move_ends_at_rest(monkeypatch, tmp_path):
     asked = []
 
     def run(options, changes, _work):
@@ -178,11 +179,19 @@ def test_a_preset_is_passed_on_and_every_move_ends_at_rest(monkeypatch, tmp_path
         return [MethodRun(method, 'not tried') for method in options.methods]
 
     monkeypatch.setattr(compare, 'run_methods', run)
-    assert compare.main(['--preset', 'project', '--out', str(tmp_path)]) == 1
+    given = ['--preset', 'project', '--lag', '0.1', '--start', '0.5 0 -90', '--out', str(tmp_path)]
+    assert compare.main(given) == 1
     ((options, changes),) = asked
     assert options.methods == ('ik', 'resolved_rate', 'gradient')
+    assert options.task.start[:3] == pytest.approx((0.5, 0.0, -math.pi / 2))
     assert not any(stage.blend for stage in options.cycle)
-    assert [changes[name] for name in ('loop_gain', 'loop_hold')] == [1.0, 0.5]
+    assert [changes[name] for name in ('loop_gain', 'loop_hold', 'servo_lag')] == [1.0, 0.5, 0.1]
+    assert changes['velocity_scaling'] == pytest.approx(0.3), 'lag times speed as usual'
+
+
+def test_what_the_cell_cannot_do_is_refused_before_anything_runs(capsys):
+    assert compare.main(['--lag', '-1']) == 2
+    assert 'servo_lag = -1.0 s: must lie in' in capsys.readouterr().err
 
 
 def test_two_measurements_that_end_in_one_second_are_both_kept(tmp_path) -> None:

@@ -122,7 +122,7 @@ def test_a_plan_with_a_number_beyond_a_float_is_left_out(name, tmp_path, capsys)
     ('name', 'value'),
     [('planning_time_s', HUGE), ('T_tool_grip', [[HUGE] * 4] * 4), ('ends', [1]), ('ends', HUGE),
      ('limits', {'max_speed': HUGE}), ('limits', 'none'), ('start', [0.4, 0.1, 0]),
-     ('start', {'x': 0.4}), ('method', 7), ('log_times', [0])],
+     ('start', {'x': 0.4}), ('displacement', 'x'), ('method', 7), ('log_times', [0])],
 )  # fmt: skip
 def test_facts_that_no_demo_writes_are_damage(name, value, tmp_path, capsys):
     run = {**demo_facts('ik', JOINTS), name: value}

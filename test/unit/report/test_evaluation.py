@@ -10,7 +10,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.demo.cycle_layout import transfer
-from ur5_pick_place.demo.spots import Spot
+from ur5_pick_place.demo.spots import Displacement, Spot
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
@@ -72,7 +72,7 @@ def test_a_quarter_turn_of_the_cube_is_no_symmetry() -> None:
     assert found['placement_error_rad'] == pytest.approx(math.pi / 2)
 
 
-def test_a_cube_gripped_off_centre_is_also_measured_against_its_place_in_the_hand() -> None:
+def test_displaced_cube_is_measured_against_its_place_in_the_hand() -> None:
     """Gripped 3 mm off along its own x and put down so, the arm has made no mistake."""
     off = pose(0.003, 0.0, 0.0, 0.0)
     found = measured(samples_of(STRAIGHT @ off, END @ off), END[None], MODEL, T_TOOL_TCP)
@@ -80,7 +80,8 @@ def test_a_cube_gripped_off_centre_is_also_measured_against_its_place_in_the_han
     assert found['grip_offset_m'] == pytest.approx((0.003, 0.0, 0.0), abs=1e-9)
     assert found['in_hand_error_m'] == pytest.approx(0.0, abs=1e-9)
     assert found['in_hand_error_rad'] == pytest.approx(0.0, abs=1e-9)
-    assert '3.0 mm and 0.0 deg: must be at most 2 mm and 1 deg' in misplacement(found)
+    assert not misplacement(found, is_displaced=True)
+    assert '3.0 mm and 0.0 deg: must be at most 2 mm and 1 deg' in misplacement(found, False)
 
 
 def test_of_several_cubes_the_worst_counts_and_each_is_kept() -> None:
@@ -90,7 +91,7 @@ def test_of_several_cubes_the_worst_counts_and_each_is_kept() -> None:
     assert found['placement_errors_m'] == pytest.approx((0.0, 0.003), abs=1e-9)
     assert found['placement_error_m'] == pytest.approx(0.003, abs=1e-9)
     assert 'grip_offset_m' not in found
-    assert '3.0 mm' in misplacement(found)
+    assert '3.0 mm' in misplacement(found, False)
     t, parts = samples.parts
     only_one = replace(samples, parts=(t[:2], parts[:2]))
     assert 'placement_error_m' not in measured(only_one, ends, MODEL, T_TOOL_TCP)
@@ -112,7 +113,7 @@ def test_without_samples_nothing_is_measured_and_nothing_counts_as_placed() -> N
     nothing = np.zeros(0)
     samples = replace(samples_of(END, END), parts=(nothing, np.zeros((0, 0, 4, 4))))
     assert measured(samples, END[None], MODEL, T_TOOL_TCP) == {}
-    assert 'published no pose' in misplacement({})
+    assert 'published no pose' in misplacement({}, False)
 
 
 def test_a_result_is_rounded_and_gives_spots_in_degrees() -> None:
@@ -123,8 +124,10 @@ def test_a_result_is_rounded_and_gives_spots_in_degrees() -> None:
     assert (result['success'], result['reason']) == (True, '')
     assert result['placement_error_m'] == 0.000123 and result['planning_time_s'] == 0.123457
     assert result['target'] == {'x': 0.4, 'y': 0.2, 'yaw': 30.0}
-    assert result['time_floor_s'] is None
-    result = evaluate({**asked, 'failure': 'why'}, samples, None, 'ur5')
+    assert result['time_floor_s'] is None and result['displacement'] is None
+    moved = replace(task, displacement=Displacement(0.003, 0.0, math.radians(5.0)))
+    result = evaluate({**asked, **moved.facts(), 'failure': 'why'}, samples, None, 'ur5')
+    assert result['displacement'] == {'dx': 3.0, 'dy': 0.0, 'dyaw': 5.0}
     assert (result['success'], result['reason']) == (False, 'why')
 
 

@@ -105,7 +105,7 @@ def test_of_two_arms_with_clocks_of_their_own_one_gives_the_time():
         ),
     )
     rows = sorted((at, t, data) for t, ms in recording.messages.items() for at, data in ms)
-    assert Player(node, recording, kinds_of(recording)).play(rows) == 5
+    assert Player(node, recording, kinds_of(recording)).play(rows, 1.0) == 5
     clock = [message.clock.sec for topic, message in published if topic == '/clock']
     assert clock == [9, 9, 9]
     assert recording.problems == [

@@ -261,7 +261,7 @@ def test_a_raw_request_is_answered_in_the_servers_words(driver, line, words):
 
 @pytest.mark.parametrize(
     ('ur_type', 'polyscope', 'major', 'model'),
-    [('ur10', '3', 3, 'UR10'), ('ur10e', '5', 5, 'UR10')],
+    [('ur10', '3', 3, 'UR10'), ('ur10e', '5', 5, 'UR10'), ('ur5e', 'X', 10, 'UR5')],
 )
 def test_version_and_model(ur_type, polyscope, major, model):
     dashboard = Dashboard(Robot(), ur_type, polyscope)
@@ -274,11 +274,19 @@ def test_version_and_model(ur_type, polyscope, major, model):
     [
         ('3', {'user_role'}),
         ('5', {'remote_control', 'clear_operational_mode'}),
+        ('X', {'remote_control', 'clear_operational_mode', 'resume'}),
     ],
 )
 def test_what_a_polyscope_lacks_is_refused_by_name(polyscope, has):
     dashboard = Dashboard(Robot(), 'ur5e', polyscope)
-    for name in ('user_role', 'remote_control', 'clear_operational_mode'):
+    for name in ('user_role', 'remote_control', 'clear_operational_mode', 'resume'):
         refusal = dashboard.lacking(name)
         assert (refusal is None) == (name in has), name
         assert refusal is None or refusal.text.startswith(f'PolyScope {polyscope} has no ')
+    assert dashboard.act('resume').success == (polyscope == 'X')
+
+
+def test_resume_continues_a_paused_program_of_polyscope_x():
+    robot = Robot()
+    assert robot.pause() and not Dashboard(robot, 'ur5e', '5').act('resume').success
+    assert Dashboard(robot, 'ur5e', 'X').act('resume').success and robot.moves

@@ -10,7 +10,7 @@ two cores, open and closed loop alike; beyond it they lose cycles.
 For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
 (travel of the two fingers), `place_part` (puts the cube at a pose), `feed_part` (brings the next
 of `parts` cubes; `part_pose` and `place_part` refer to the latest one, `part_poses` has all),
-`switch_input` (ur_msgs/SetIO: a button or sensor at input `pin`, 0 to 15), and
+`switch_input` (ur_msgs/SetIO: a button or sensor at input `pin`, 0 to 15), `protective_stop`, and
 for every fault of `sim.faults` that its gripper can have a service `faults/<name>` (true injects,
 false clears) beside `clear_faults`.
 
@@ -28,10 +28,10 @@ Deviations from the driver:
 - `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
   `robot_description`. There are no tcp_pose and force_torque broadcasters, and no force
   mode, URScript or controller loading interfaces.
-- The robot has one program, External Control. It runs from the start, as with `headless_mode`;
-  `play` and `resend_robot_program` both start it.
-- The dashboard has only the services whose types exist in every distribution, as PolyScope 3 or
-  5 answers them; safety status, reports and program files are absent.
+- The robot has one program, External Control. It runs from the start, as with `headless_mode`,
+  unless `program_running` is false; `play` and `resend_robot_program` both start it.
+- The dashboard has only the services whose types exist in every distribution, as PolyScope 3, 5
+  or X answers them; safety status, reports and program files are absent.
 - `forward_velocity_controller` is not slowed by the speed slider.
 - A pause freezes the arm within its servo lag; the robot takes a moment longer.
 - Feedback, results and timeouts use simulated time; in the driver a 20 Hz wall timer sends them.

@@ -39,8 +39,13 @@ def serve_simulation(node: Node, driver: Driver) -> None:
         driver.io.switch_input(request.pin, bool(request.state))
         return ''
 
+    def protective_stop(_: Trigger.Request) -> str:
+        driver.robot.protective_stop()
+        return ''
+
     for name in faults.known:
         serve(SetBool, f'faults/{name}', switch(name))
     serve(Trigger, 'clear_faults', lambda _: faults.clear_all())
     serve(Trigger, 'feed_part', lambda _: world.feed_part())
+    serve(Trigger, 'protective_stop', protective_stop)
     serve(SetIO, 'switch_input', switch_input)

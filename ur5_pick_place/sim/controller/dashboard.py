@@ -20,7 +20,7 @@ _MODES = ('MANUAL', 'AUTOMATIC')
 
 _log = logging.getLogger(__name__)
 
-_UNKNOWN = 'connect', 'clear_operational_mode'  # which the driver has
+_UNKNOWN = 'resume', 'connect', 'clear_operational_mode'  # which the driver has
 # What the controller does at a command; the driver's services have the same answers.
 _ACTIONS: dict[str, Callable[[Controller], bool]] = {
     **{n.replace('_', ' '): act for n, (act, _) in ACTIONS.items() if n not in _UNKNOWN},
