@@ -340,12 +340,14 @@ class MotionPlanner:
         Raises `BlockedPath`: it collides; names the first bad pose and the bodies; `GateRefusal`:
         the gate refuses it for another reason.
         """
+        self.check_world()
+        gate = self._gate()  # one for both looks: the scene may change between them
         try:
-            return self._admit(trajectory, q_start)
+            return PlannedMotion(trajectory, gate.check(trajectory, q_start))
         except GateRefusal as refusal:
-            if refusal.check != 'collision' or self.scene.world.refusal:
+            if refusal.check != 'collision':
                 raise
-            raise self._gate().blocked_path(trajectory) from None
+            raise gate.blocked_path(trajectory) from None
 
     def joint_goals(
         self,
