@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which controllers freedrive switches, with the program on the robot running and robot."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
@@ -83,8 +84,15 @@ class Robot(FakeManager):
 
 
 @pytest.fixture
-def begun(graph: Graph) -> Callable[..., Robot]:
-    return lambda checks_modes=True: Robot(graph, checks_modes)
+def begun(graph: Graph) -> Iterator[Callable[..., Robot]]:
+    with ExitStack() as polled:
+
+        def begin(checks_modes: bool = True) -> Robot:
+            robot = Robot(graph, checks_modes)
+            polled.enter_context(graph.node.reader.running(pytest.fail))
+            return robot
+
+        yield begin
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager, active_names
 from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING, LatchedTopic
 from ur5_pick_place.nodes.messages.refusals import reason_of
-from ur5_pick_place.nodes.ros.service_calls import steady_timer
 from ur5_pick_place.task import events
 from ur5_pick_place.task.station import Station
 
@@ -72,7 +71,7 @@ class Freedrive:
         self._enable = node.create_publisher(Bool, topic, 10)
         node.create_subscription(Bool, topic, self._on_enabled, 10)
         LatchedTopic(node, Bool, PROGRAM_RUNNING, self._on_program, self._forget)
-        self._timer = steady_timer(node, _KEEP_ALIVE, self._keep_on)
+        node.reader.every(_KEEP_ALIVE, self._keep_on)
         node.create_service(SetBool, '~/freedrive', self._serve)
 
     @property
