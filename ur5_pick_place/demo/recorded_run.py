@@ -58,9 +58,13 @@ def recording(context: 'Context') -> Iterator[list[Any]]:
     mcap_writer()
     parts = RecordedTopic('sim_driver/part_poses', PoseArray, Delivery.STREAM)
     rows: list[Any] = []
+
+    def take(name: str, topic: RecordedTopic, messages: Iterable[Any]) -> None:
+        rows.extend((name, topic, message) for message in messages)
+
     node = SerialNode('demo_recorder', context=context)
     topics = (*recorded_topics(distro().controller), parts)
-    subscribe_all(node, topics, lambda *row: rows.append(row), _POLL)
+    subscribe_all(node, topics, take, _POLL)
     try:
         with node.reader.running(lambda error: node.get_logger().error(str(error))):
             yield rows

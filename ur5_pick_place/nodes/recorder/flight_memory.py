@@ -2,6 +2,7 @@
 """The last messages of each topic, bounded in time and in bytes."""
 
 from collections import deque
+from collections.abc import Sequence
 
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 
@@ -32,14 +33,15 @@ class TopicMemory:
         """Memory of the messages [bytes], those of latched publishers included."""
         return self._size + self._older_size
 
-    def add(self, message: TakenMessage) -> None:
-        """Keep a message, the newest."""
-        if _cost(message) > self._most:
-            self._lose(message)
-            return
-        self._messages.append(message)
-        self._size += _cost(message)
-        self._forget_before(message.received - self._span)
+    def add(self, messages: Sequence[TakenMessage]) -> None:
+        """Keep newer messages than before, oldest first; at least one."""
+        for message in messages:
+            if (cost := _cost(message)) > self._most:
+                self._lose(message)
+            else:
+                self._messages.append(message)
+                self._size += cost
+        self._forget_before(messages[-1].received - self._span)
         while self._size > self._most:
             self._lose(self._drop_first())
 

@@ -12,6 +12,7 @@ to nothing while nothing happens.
 import contextlib
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -105,14 +106,14 @@ class FlightRecorder:
         """Whether a stop has not been recorded yet."""
         return self._due is not None
 
-    def take(self, name: str, topic: RecordedTopic, message: TakenMessage) -> None:
-        """Keep a message of a topic of that resolved name."""
+    def take(self, name: str, topic: RecordedTopic, messages: Sequence[TakenMessage]) -> None:
+        """Keep messages of a topic of that resolved name."""
         with self._lock:
             if name not in self._memory:
                 memory = TopicMemory(self._span, topic.most, topic.is_latched)
                 self._memory[name] = topic, memory
-            self._memory[name][1].add(message)
-        if topic.name in _STATE_TOPICS:
+            self._memory[name][1].add(messages)
+        for message in messages if topic.name in _STATE_TOPICS else ():
             with contextlib.suppress(RuntimeError):  # malformed
                 text: str = deserialize_message(message.data, String).data
                 self._states.append((message.received, topic.name, text))

@@ -102,8 +102,8 @@ def recorded_topics(controller: str) -> tuple[RecordedTopic, ...]:
     return tuple(topics)
 
 
-Take = Callable[[str, RecordedTopic, TakenMessage], object]
-"""Takes the resolved name of a topic, the topic, and a message."""
+Take = Callable[[str, RecordedTopic, Sequence[TakenMessage]], object]
+"""Takes the resolved name of a topic, the topic, and messages: at least one, oldest first."""
 
 
 def subscribe_all(
@@ -116,13 +116,9 @@ def subscribe_all(
     """
 
     def subscribe(topic: RecordedTopic) -> Callable[[], bool]:
-        name = node.resolve_topic_name(topic.name)
-
-        def take_all(waiting: Sequence[TakenMessage]) -> None:
-            for message in waiting:
-                take(name, topic, message)
-
-        qos = topic.delivery.value
-        return node.reader.subscribe(topic.kind, topic.name, take_all, qos, period)
+        take_these = partial(take, node.resolve_topic_name(topic.name), topic)
+        return node.reader.subscribe(
+            topic.kind, topic.name, take_these, topic.delivery.value, period
+        )
 
     return [subscribe(topic) for topic in topics]
