@@ -178,11 +178,9 @@ def take_with_info(subscription: Any, most: int, end: float = math.inf) -> list[
     Takes no more of them after the steady time `end` [s].
     """
     taken: list[TakenMessage] = []
+    take, kind, raw = subscription.handle.take_message, subscription.msg_type, subscription.raw
     with subscription.handle:
-        while len(taken) < most and time.monotonic() <= end:
-            found = subscription.handle.take_message(subscription.msg_type, subscription.raw)
-            if found is None:
-                break
+        while len(taken) < most and time.monotonic() <= end and (found := take(kind, raw)):
             data, info = found
             received = info.get('received_timestamp') or time.time_ns()
             published = info.get('source_timestamp') or received
@@ -192,13 +190,9 @@ def take_with_info(subscription: Any, most: int, end: float = math.inf) -> list[
 
 def origin_of(info: Mapping[str, Any]) -> tuple[bytes, int]:
     """Return publisher and number of a message, as in `TakenMessage`."""
-    number = info.get('publication_sequence_number') or 0
-    return publisher_of(info), number if number < _UNSUPPORTED else 0
-
-
-def publisher_of(info: Mapping[str, Any]) -> bytes:
-    """Return the publisher of a message, as in `TakenMessage`."""
-    return bytes((info.get('publisher_gid') or {}).get('data', b''))
+    gid, number = info.get('publisher_gid'), info.get('publication_sequence_number') or 0
+    publisher = bytes(gid.get('data', b'')) if gid else b''
+    return publisher, number if number < _UNSUPPORTED else 0
 
 
 def count_servers(node: 'Node', name: str) -> int:

@@ -9,7 +9,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.timer import Timer
 
-from ur5_pick_place.nodes.ros.distro import publisher_of
+from ur5_pick_place.nodes.ros.distro import origin_of
 from ur5_pick_place.nodes.ros.qos import UNKNOWN_NODE
 from ur5_pick_place.nodes.ros.service_calls import steady_timer
 
@@ -49,7 +49,7 @@ class LatchedFrom:
         self._topic = subscription.topic_name
 
     def _receive(self, data: bytes, info: Mapping[str, Any]) -> None:
-        if publisher := publisher_of(info):
+        if publisher := origin_of(info)[0]:
             self._waiting[publisher] = time.monotonic(), data
             self._sort()
         else:
