@@ -86,7 +86,9 @@ class Goal:
     replaced: Array | None = None  # stamps (n,) at which the points of the motion before pass
     stop_reason: str = ''  # why it ends early
     phase: Phase = Phase.RUNNING
-    pending_stop: str = ''  # why it is to stop at the next joints
+    # Why it is to stop at the next joints, as these were old, showed no motion yet, or came at a
+    # bad moment; `on_joints` tries again, and the bound on silent joints ends the wait.
+    pending_stop: str = ''
     waits: int = 0  # how often its stop has waited for a better moment
     is_accepted: bool = False
     accepted: float = 0.0  # stamp of the joints at that

@@ -194,7 +194,7 @@ class _PlanAhead:
         order = np.flatnonzero(may)[ends[may].argsort()]
         room = None if dynamics is None else _TorqueRoom(self, dynamics)
         for some in np.array_split(order, _TOGETHER):
-            at, is_within = self._is_within(profile.of(some), begin[some], limits, room)
+            at, is_within = self._are_within(profile.of(some), begin[some], limits, room)
             for k, end in zip(some[is_within], at[is_within, -1] + 1.0, strict=True):
                 yield _Stop(float(begin[k] * self.step), part[k], float(end * self.step))
 
@@ -209,7 +209,7 @@ class _PlanAhead:
         planned = np.abs(dynamics.inverse(self.q, self.qd, self.qdd)).max(axis=0)
         return bool((needed <= np.maximum(dynamics.torque_max, planned)).all())
 
-    def _is_within(
+    def _are_within(
         self, profile: SpeedProfile, begin: Array, limits: Limits, room: '_TorqueRoom | None'
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return the samples (n, k) that profiles pass, and which profiles keep the limits."""
