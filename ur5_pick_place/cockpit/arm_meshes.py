@@ -64,7 +64,7 @@ def meshes_of(urdf: str, model: Model, tf_prefix: str) -> list[LinkMesh]:
             _mesh_of(links[tf_prefix + name], number, _T_dh_link(model, name, number))
             for number, name in enumerate((_BASE, *LINK_NAMES))
         ]
-    except (ElementTree.ParseError, LookupError, OSError, ValueError, TypeError) as error:
+    except Exception as error:  # trimesh raises any kind on a damaged file
         raise InvalidInput(f'robot_description: {error}') from error
 
 

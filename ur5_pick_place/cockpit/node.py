@@ -206,8 +206,7 @@ class Cockpit(SerialNode):
             meshes = meshes_of(message.data, self._cell.model, self._prefix)
         except InvalidInput as error:
             self.get_logger().info(
-                f'robot_description cannot be drawn ({one_line(error)}): showing built-in shapes '
-                'instead'
+                f'robot_description is not used ({one_line(error)}): the arm is drawn as before'
             )
         else:
             self._view.draw_arm_meshes(meshes)

@@ -179,12 +179,15 @@ def test_another_description_leaves_the_arm_as_it_is_drawn(text) -> None:
 
 def test_a_description_whose_meshes_are_not_there_is_refused(tmp_path) -> None:
     text = urdf(tmp_path)
+    header = 'ply\nformat binary_little_endian 1.0\nelement face 1\nproper{y list\nend_header\n'
+    (tmp_path / 'cut.ply').write_text(header)
     for broken in (
         text.replace('cube.stl', 'none.stl'),
         text.replace('cube.stl', 'cube.dae'),
         text.replace('file://', 'http://'),
         text.replace('0 0 0', '0 nan 0'),
         text.replace('0 0 0', '0 0'),
+        text.replace('cube.stl', 'cut.ply'),
     ):
         with pytest.raises(InvalidInput, match='robot_description'):
             meshes_of(broken, load_model('ur5'), '')
