@@ -53,7 +53,7 @@ MUST_STOP = {
     'program_paused': 'program paused',
     'joint_states_dropped': 'joint_states silent',
     'joint_states_jumping': 'jumped by',
-    'joint_states_nan': 'not a finite number|is nan',
+    'joint_states_nan': 'is nan',
     'io_states_silent': 'io_states silent',
     'driver_killed': 'joint_states silent|is not there',
 }

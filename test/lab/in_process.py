@@ -292,9 +292,12 @@ class InProcessCell:
             driver.link.to_clients.send(lambda: self._on_joints(report), driver.time)
 
     def _on_joints(self, report: Any) -> None:
-        self._status.update_joints(
-            report.stamp, report.q, report.qd, self.driver.joint_names, self.time
-        )
+        if np.isnan(report.q).any():  # which JointListener refuses
+            self._status.bad_joints = f'a joint is {math.nan}'
+        else:
+            self._status.update_joints(
+                report.stamp, report.q, report.qd, self.driver.joint_names, self.time
+            )
         self.manager.on_joints()
         self.station.machine.tick()
 
