@@ -14,7 +14,6 @@ References
 ----------
 The UR5 IK note, for the closed form. Lynch and Park, Modern Robotics (2017), sections 3.2 and 3.3,
 for log; chapter 5 for the Jacobian.
-
 """
 
 cimport cython
@@ -84,7 +83,6 @@ cpdef bint rotations(const double[:, ::1] quats, double[:, :, ::1] R):
     Fill rotations R (n, 3, 3) of quaternions (n, 4) x, y, z, w of any length.
 
     False if one is zero or not finite.
-
     """
     cdef const double* quat
     cdef double* r
@@ -150,7 +148,6 @@ cdef void log_rotation(const double* r, double* w) noexcept:
 
     Near 0 by the series of the arcsine, to its last digit. Elsewhere by the unit quaternion, so
     that it is exact near pi; at pi either axis is correct.
-
     """
     cdef double[4] quat = [0.0] * 4
     cdef int k
@@ -175,7 +172,6 @@ cdef void fill_quaternion(const double* r, double* quat) noexcept:
     Fill a quaternion x, y, z, w (4,), of any length and sign, of a rotation r (9,).
 
     Row k is 4 q_k q; that of the largest |q_k| loses no digits.
-
     """
     xx, yy, zz = 1.0 + r[0] - r[4] - r[8], 1.0 - r[0] + r[4] - r[8], 1.0 - r[0] - r[4] + r[8]
     ww = 1.0 + r[0] + r[4] + r[8]
@@ -248,7 +244,6 @@ cdef void angles_of(double* sines, double* cosines, int count, double* angles) n
     Without calls and branches, so that the compiler vectorises it. The quotient t is
     the tangent of the angle to the nearest multiple of 45 degrees; the polynomial in t^2 is that
     of (arctan(t) / t - 1) / t^2 at Chebyshev's points, within 1.5e-17.
-
     """
     cdef int k
     cdef bint is_middle, is_behind
@@ -295,7 +290,6 @@ cpdef turn(
     Turn joints q (n, 6) by whole turns to be nearest to joints near (6,) within bounds [rad].
 
     Fills distances (n,) with their largest joint differences; infinite if one has no such turn.
-
     """
     cdef int i
     cdef Py_ssize_t row
@@ -344,7 +338,6 @@ cdef bint eliminate(double* A) noexcept:
 
     The matrix is symmetric and positive definite: entries below its diagonal are not read, and no
     pivoting is needed. False if it is singular.
-
     """
     cdef double entry
     cdef int i, j, k
@@ -373,7 +366,6 @@ cdef void orthogonalise(double* J, double* V) noexcept:
 
     Fills V (36,), by columns, with the rotation that does it. The lengths of the columns are then
     the singular values: one-sided Jacobi's method, which keeps small ones exact.
-
     """
     cdef double aa, ab, bb, z, t, c, s
     cdef int a, b, k, _
@@ -415,7 +407,6 @@ cpdef int fewest_cycles(
     From q, qd and qdd, start (3, 6), to a velocity (6,) and no acceleration, within the limits of
     acceleration qdd and jerk qddd (6,). The jerk is linear in time, so that it is largest at an
     end. The tolerances let a change found before be found again from rounded states.
-
     """
     cdef double least = 0.0
     cdef int cycles, j
@@ -493,7 +484,6 @@ cpdef sample_quintics(
     Fill motion (4, m, 6) with q, qd, qdd and jerk at times (m,) [s], clipped to the knots (n,).
 
     Of each segment and joint c (6, n - 1, 6) holds the quintic, lowest power first.
-
     """
     cdef Py_ssize_t last = len(knots) - 2, i = 0, low, high, row
     cdef double t, u
@@ -534,7 +524,6 @@ cpdef int nearest_row(const double[:, ::1] q, const double[::1] at, double equal
     Return the first row of joints q (n, 6) that is about as near to others (6,) as the nearest.
 
     The distance is that of the farthest joint [rad]; it may be larger by `equally_near`.
-
     """
     cdef double nearest = INFINITY
     cdef Py_ssize_t row
@@ -564,7 +553,6 @@ cdef class Arm:
     `lengths`: a2, a3, d1, d4, d5, d6 [m]. `rows`: for each joint a, d [m], cos(alpha), sin(alpha),
     offset [rad]. `mounts`: for each joint the 16 entries of its mount, row by row; empty for a
     nominal arm.
-
     """
 
     cdef double a2, a3, d1, d4, d5, d6
@@ -591,7 +579,6 @@ cdef class Arm:
 
         That is the rest of the link between them, of the DH table, and the mount of joint i on it
         (3, 4), row by row.
-
         """
         cdef double a, ca, sa, x, y, z
         cdef int k
@@ -650,7 +637,6 @@ cdef class Arm:
         Fill speed (n, 2) [m/s] with those of the TCP and of the elbow, the origin of frame 2.
 
         Joints q (n, 6) [rad], their velocities qd (n, 6) [rad/s], the TCP in the tool (3,) [m].
-
         """
         cdef double[39] axes = [0.0] * 39
         cdef double[12] f = [0.0] * 12
@@ -678,7 +664,6 @@ cdef class Arm:
 
         From joints q (6,) [rad] to T_goal (4, 4), a radian of the twist counting `length` metres.
         Directions with a singular value below `damped_below` [m] are damped, by up to `damping` [m].
-
         """
         cdef double[12] t = [0.0] * 12
         cdef double[36] J = [0.0] * 36, V = [0.0] * 36
@@ -715,7 +700,6 @@ cdef class Arm:
         From joints q (6,) [rad] to T_goal (4, 4), weighted by the root (6, 6). It is bounded to
         `largest` / sigma_max^2, and halved until it falls enough; 0 at a stationary point, or
         after so many halvings.
-
         """
         cdef double[12] t = [0.0] * 12
         cdef double[36] J = [0.0] * 36, V = [0.0] * 36
@@ -779,7 +763,6 @@ cdef class Arm:
         Fills `axes` with 6 numbers a joint, direction and a point of its axis, and the origin of
         frame 2, the elbow's centre; and `f` with the tool: x, y, z, and its origin. Each row of a
         frame is multiplied on its own.
-
         """
         cdef double[6] sines = [0.0] * 6, cosines = [0.0] * 6
         cdef double[4] r = [0.0] * 4, end = [0.0] * 4
@@ -912,7 +895,6 @@ cpdef int planes(Arm arm, const double[:, ::1] T, double q6, double[:, ::1] vect
 
     For each the row of its branch with elbow up, and the vector from frame 1 to frame 3 in
     that plane [m]. Returns their number.
-
     """
     cdef double[24] sines = [0.0] * 24, cosines = [0.0] * 24
     cdef int[8] found = [0] * 8
@@ -964,7 +946,6 @@ cdef bint _elbow(Arm arm, double sigma, double* sines, double* cosines, int at) 
     Fill in the triangle of a plane, with elbow up; False if there is none.
 
     Up, theta_3 has the sign of phi, `sigma`; its sine is 0 where both elbows are one.
-
     """
     u, v, a2, a3 = cosines[at + 2], sines[at + 2], arm.a2, arm.a3
     c3 = (u * u + v * v - (a2 * a2 + a3 * a3)) / (2.0 * a2 * a3)
@@ -988,7 +969,6 @@ cdef int _planes(
     theta_234, the direction from frame 1 to frame 3 (times their distance [m]), and two that
     `_elbow` fills in, the angle at frame 1 between it and the upper arm, and theta_3. Sets
     those rows of `found` that have a plane and the elbow up. Returns the number of shoulders.
-
     """
     cdef int sides, side, at, plane
     cdef bint is_double
@@ -1020,7 +1000,6 @@ cdef bint _wrists(
     Fill theta_5, and theta_6 and theta_234 of both wrists, down before up, from theta_1.
 
     Returns whether theta_6 is free, so that both wrists are one.
-
     """
     cdef bint free
     c1, s1 = cosines[at], sines[at]
@@ -1060,7 +1039,6 @@ cdef void _turn(
     `half` of `middle`. The nearest swing with which theta_3 is `bend` from 0 and pi, or as far
     as it gets, is that sine clipped, on the same side. Near the singularity a turn tilts the
     tool a little, so that it is at most `allowed`.
-
     """
     s234, c234, d5 = sines[at + 1], cosines[at + 1], arm.d5
     rho = max(sqrt(x1 * x1 + z * z), 1e-12)  # at zero every swing is the same to the elbow
@@ -1129,7 +1107,6 @@ cdef double fill_distances(Arm arm, const double* q, double* distances) noexcept
     Fill signed distances (3,) of joints q (6,) from the singularities of a nominal arm.
 
     Of frame 5 by the arm's reach, and sines of theta_3 and theta_5. Returns the smallest.
-
     """
     t2, t3 = q[1] + arm.offsets[1], q[2] + arm.offsets[2]
     t234, s3, s5 = t2 + t3 + q[3] + arm.offsets[3], sin(t3), sin(q[4] + arm.offsets[4])
@@ -1143,7 +1120,6 @@ cdef bint _has_crossed(Arm arm, const double* q, double x1, double s3, double s5
     Return whether a calibrated arm is on the other side of a singularity than a nominal one.
 
     For the nominal arm det J is a2 a3 x1 sin(theta_3) sin(theta_5).
-
     """
     cdef double[39] axes = [0.0] * 39
     cdef double[12] f = [0.0] * 12
@@ -1225,7 +1201,6 @@ cdef int _search(
     closed form, near a wrist singularity around the circle. Where that has not found one for
     each branch, or more may be near, from the closed form of the nominal arm's pose at each
     solution, twice.
-
     """
     cdef double[12] shoulder = [0.0] * 12
     cdef double[16] nominal = [0.0] * 16
@@ -1262,7 +1237,6 @@ cdef int _search_side(
     theta_6 is its closed-form value plus every `step`th of the 16 sixteenths of a turn (0:
     first wrist, 8: second). Seeds near the first `known` solutions are skipped. Returns the
     new count.
-
     """
     cdef double[12] seeds = [0.0] * 12
     cdef int turn, at
@@ -1281,7 +1255,6 @@ cdef double _shoulder(Arm arm, const double* t, int side, double* shoulder) noex
     sigma, cos and sin of theta_1, x1, z; axis 1 as the tool sees it, s5c6, s5s6, c5; n and o
     along the arm, and up. Returns sin(theta_5), divided by that below which the wrist of a
     calibrated arm may be singular.
-
     """
     d4, sigma = arm.d4, -1.0 if side else 1.0
     x, y, z = t[3] - arm.d6 * t[2], t[7] - arm.d6 * t[6], t[11] - arm.d6 * t[10] - arm.d1
@@ -1306,7 +1279,6 @@ cdef bint _seeds(Arm arm, const double* shoulder, double q6, int turn, double* s
 
     theta_6 is its closed-form value plus a number of sixteenths of a turn; theta_5 is the
     value that fits it best. False where the elbow is far from reaching.
-
     """
     cdef double[8] sines = [0.0] * 8, cosines = [0.0] * 8, angles = [0.0] * 8
     cdef int elbow, at, i
@@ -1417,7 +1389,6 @@ cdef bint _damped_step(double* J, double* miss, double* dq) noexcept:
     Fill dq (6,) of J dq = miss, J by columns, damped so that it converges like Newton.
 
     Solves (J J^T + damping) y = miss, dq = J^T y. False if J is singular.
-
     """
     cdef double[42] A = [0.0] * 42
     cdef double damping = 0.0, largest = _LONGEST_STEP, entry
@@ -1455,7 +1426,6 @@ cpdef bint inverse(
 
     With q6, one for all or (n,), the wish at a wrist singularity. A calibrated arm searches from
     joints `seed` (n, 6) too, if there are any. False if a pose is not rigid.
-
     """
     cdef const double[::1] wishes = None if isinstance(q6, float) else q6
     cdef double wish = q6 if wishes is None else 0.0
