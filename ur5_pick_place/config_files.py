@@ -148,12 +148,15 @@ def _line_of(node: Any, key: str) -> int:
 
 def user_path(path: str | Path) -> Path:
     """
-    Return a path with the home directory for `~`, as no shell does it in `name:=~/file`.
+    Return a path with the values of `~` and `$HOME`, as no shell puts them into `name:=~/file`.
 
-    Raises `InvalidInput`: the home directory is unknown.
+    Raises `InvalidInput`: the home directory or the variable in front is unknown.
     """
+    expanded = os.path.expandvars(path)
+    if expanded.startswith('$'):  # else a folder of that name would be made
+        raise InvalidInput(f'{path}: its first folder is no variable that is set: write it out')
     try:
-        return Path(path).expanduser()
+        return Path(expanded).expanduser()
     except RuntimeError as error:
         raise InvalidInput(f'{path}: its ~ is unknown: write the folder, or set HOME') from error
 

@@ -15,7 +15,7 @@ import yaml
 from calibration_files import SHIPPED, write
 
 from ur5_pick_place.commands import ik
-from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list
@@ -205,6 +205,10 @@ def test_the_home_directory_may_be_written_as_a_tilde_wherever_a_file_is_named(
     assert sys.argv[-1] == str(tmp_path / 'own.yaml')
     with pytest.raises(InvalidInput, match=r'~nobody-of-this-name/x: its ~ is unknown: write'):
         load_cell(RobotSettings(scene_file='~nobody-of-this-name/x'))
+    assert user_path('${HOME}/x') == user_path('$HOME/x') == tmp_path / 'x'
+    for unknown in ('$NOT_SET_HERE/x', '$(env HOME)/x'):
+        with pytest.raises(InvalidInput, match='its first folder is no variable that is set'):
+            user_path(unknown)
 
 
 def test_a_calibration_of_another_type_than_ur_type_is_refused_by_every_node(tmp_path):
