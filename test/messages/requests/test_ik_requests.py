@@ -88,6 +88,7 @@ REFUSED = [
     (f'{SEED}.position', [0.0], 'INVALID_ROBOT_STATE', 'a position array of length 1'),
     (f'{SEED}.name', ['j'] * 9999, 'INVALID_ROBOT_STATE', 'at most 256'),
     (f'{SEED}.position.2', np.nan, 'INVALID_ROBOT_STATE', 'elbow_joint is nan'),
+    (f'{SEED}.position.2', 90.0, 'INVALID_ROBOT_STATE', 'elbow_joint is 90 rad: must be at most'),
     (WISHES, constraint('knee'), 'INVALID_GOAL_CONSTRAINTS', "joint 'knee' is unknown"),
     (WISHES, constraint(position=np.nan), 'INVALID_GOAL_CONSTRAINTS', 'position nan'),
     (WISHES, constraint(tolerance_below=-1e-3), 'INVALID_GOAL_CONSTRAINTS', 'not negative'),
@@ -163,11 +164,11 @@ def test_collisions_are_avoided_when_asked(services: Services) -> None:
 
 
 def test_numbers_beyond_all_measure_are_finite_numbers(services: Services) -> None:
-    """A seed far away is answered near to it, a pose far away is too far."""
+    """A seed far away is in degrees, or nonsense; a pose far away is too far."""
     T = forward(UR5, HOME)
     for far in (1e6, -1e17, 1e308):
         reply = services['compute_ik'](ik_request(T, np.full(6, far)), GetPositionIK.Response())
-        check_solutions(reply, T)
+        check_refused(reply, Codes.INVALID_ROBOT_STATE, 'two turns; radians, not degrees?')
     for far in (1e20, -1e160, 1e308):
         T[0, 3] = far
         reply = services['compute_ik'](ik_request(T), GetPositionIK.Response())
@@ -183,6 +184,7 @@ def test_fk_is_right_or_refused(services: Services, rng: Rng) -> None:
         ('fk_link_names', ['tool0', 'nose'], 'INVALID_LINK_NAME'),
         ('fk_link_names', ['tool0'] * 65, 'INVALID_LINK_NAME'),
         (f'{state}.position.3', np.inf, 'INVALID_ROBOT_STATE'),
+        (f'{state}.position.3', -90.0, 'INVALID_ROBOT_STATE'),
     ):
         q = rng.uniform(-7, 7, 6)
         request = GetPositionFK.Request(fk_link_names=['tool0'])

@@ -42,6 +42,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
 )
 from ur5_pick_place.nodes.tf.frames import PATIENCE, ArmPose
+from ur5_pick_place.planning.limits import in_degrees
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision.collision import CollisionModel
@@ -212,7 +213,13 @@ class IkRequests:
 
     def _joints(self, state: RobotState) -> Array | None:
         """Return the joints (6,) [rad] of a request, else those of the arm, None if unknown."""
-        return joints_of_request(state, self._names, self._present, self._scene.attached)
+        q = joints_of_request(state, self._names, self._present, self._scene.attached)
+        if q is not None and (question := in_degrees(q)):
+            joint = int(np.abs(q).argmax())
+            raise InvalidRobotState(
+                f'{self._names[joint]} is {q[joint]:g} rad: must be at most two turns{question}'
+            )
+        return q
 
     def _arm(self, q: Array | None) -> ArmPose:
         """Return a function for the pose of links, which raises if the joints are unknown."""
