@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What result and events of a run contain: stages, remarks and the planned motions."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,13 +39,20 @@ def valid_events(events: Sequence[Event]) -> list[Event]:
     ]
 
 
-def story(events: Sequence[Event]) -> dict[str, Any]:
+def story(events: Sequence[Event], end: float = -math.inf) -> dict[str, Any]:
     """
     Return stages, remarks and planned motions of a run, by these names.
 
+    `end`: of the recording [s], where it is later than the last event; what it cuts ends there.
+
     Raises `KeyError`: an event lacks a field.
     """
-    return {'stages': _stages(events), 'remarks': _remarks(events), 'plan': _plan(events)}
+    end = max((end, *(event['time'] for event in events[-1:])))
+    return {
+        'stages': _stages(events, end),
+        'remarks': _remarks(events, end),
+        'plan': _plan(events),
+    }
 
 
 def _is_event(event: Any) -> bool:
@@ -68,13 +76,13 @@ def _is_row(row: Any) -> bool:
     )
 
 
-def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:
+def _stages(events: Sequence[Event], last: float) -> list[dict[str, Any]]:
     """Return name, begin and duration [s] of each stage of the cycle."""
     begins = [i for i, event in enumerate(events) if event['event'] == STAGE]
     stages = []
     for i in begins:
         event = events[i]
-        end = next((e['time'] for e in events[i + 1 :] if _ends_stage(e)), events[-1]['time'])
+        end = next((e['time'] for e in events[i + 1 :] if _ends_stage(e)), last)
         stages.append(
             {
                 'stage': event['stage'],
@@ -92,13 +100,13 @@ def _ends_stage(event: Event) -> bool:
     return event['event'] in (STAGE, CYCLE_DONE)
 
 
-def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
+def _remarks(events: Sequence[Event], last: float) -> list[dict[str, Any]]:
     """Return pauses, retries and stops: time [s], what, and the reason or duration."""
     remarks = []
     for i, event in enumerate(events):
         if event['event'] == PAUSED:
             resumed = (e['time'] for e in events[i + 1 :] if e['event'] in (RESUMED, STOPPED))
-            text = f'{next(resumed, events[-1]["time"]) - event["time"]:.2f} s'
+            text = f'{next(resumed, last) - event["time"]:.2f} s'
         elif event['event'] in _REMARKS:
             text = event.get('reason', '')
         else:

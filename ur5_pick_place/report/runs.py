@@ -141,7 +141,7 @@ def _clock(topics: RobotTopics) -> list[tuple[int, float]]:
 def _run(
     name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: Motion | None
 ) -> RecordedRun:
-    what = story(events)
+    what = story(events, float(motion.t[-1]) if motion else -math.inf)
     speed = motion and motion.max_tcp_speed
     reasons = [e['reason'] for e in events if e['event'] == STOPPED]
     reasons += [stop['text'] for stop in stops]

@@ -91,6 +91,7 @@ REFUSED = [
     (f'{SEED}.position.2', 90.0, 'INVALID_ROBOT_STATE', 'elbow_joint is 90 rad: must be at most'),
     (WISHES, constraint('knee'), 'INVALID_GOAL_CONSTRAINTS', "joint 'knee' is unknown"),
     (WISHES, constraint(position=np.nan), 'INVALID_GOAL_CONSTRAINTS', 'position nan'),
+    (WISHES, constraint(position=90.0), 'INVALID_GOAL_CONSTRAINTS', 'radians, not degrees?'),
     (WISHES, constraint(tolerance_below=-1e-3), 'INVALID_GOAL_CONSTRAINTS', 'not negative'),
     (WISHES, constraint() * 3000, 'INVALID_GOAL_CONSTRAINTS', '3000 joint constraints'),
     ('constraints.name', 'up', 'INVALID_GOAL_CONSTRAINTS', "branch 'up': must be one of left-"),

@@ -271,6 +271,14 @@ def test_a_cycle_time_is_that_of_one_whole_cycle(events, cycle, tmp_path, capsys
     assert run['cycle_time_s'] == (cycle and pytest.approx(cycle))
 
 
+def test_a_record_that_was_saved_in_a_pause_ends_pause_and_stage(tmp_path, capsys):
+    paused = {'time': 100.5, 'event': 'paused', 'stage': 'above start'}
+    write_recording(tmp_path / 'record.mcap', nodding(150), [*EVENTS[:2], paused])
+    ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
+    assert run['remarks'][-1]['text'] == '0.69 s'  # of 1.19 s in all
+    assert run['stages'][-1]['duration_s'] == pytest.approx(0.892, abs=1e-3)
+
+
 def test_a_stop_in_a_gap_of_the_joints_keeps_its_time(tmp_path, capsys):
     whole, gap = nodding(1500), np.r_[0:500, 1000:1500]
     joints = RecordedJoints(*(values[gap] for values in vars(whole).values()))

@@ -236,7 +236,12 @@ class IkRequests:
                 f'{_MAX_CONSTRAINTS}'
             )
         given = read_joint_constraints(constraints.joint_constraints, self._names)
-        for joint, _, least, most in given:
+        for joint, position, least, most in given:
+            if question := in_degrees(np.array([position])):
+                raise InvalidInput(
+                    f'constraint on {self._names[joint]}: position {position:g} rad: must be at '
+                    f'most two turns{question}'
+                )
             low[joint], high[joint] = max(low[joint], least), min(high[joint], most)
         return low, high
 
