@@ -74,9 +74,11 @@ def _marked(problem: str, mark: Any) -> yaml.MarkedYAMLError:
 
 
 _Loader.add_constructor('tag:yaml.org,2002:int', _Loader.whole_number)
-# 1e-5 is text for PyYAML, and a number for everybody else, ROS and the driver included.
+# 1e-5 and -.5 are text for PyYAML, and numbers for everybody else, ROS and the driver included.
 _Loader.add_implicit_resolver(
-    'tag:yaml.org,2002:float', re.compile(r'[-+]?\d+(\.\d*)?[eE][-+]?\d+$'), list('-+0123456789')
+    'tag:yaml.org,2002:float',
+    re.compile(r'[-+]?(\d+(\.\d*)?[eE][-+]?\d+|\.\d+([eE][-+]?\d+)?)$'),
+    list('-+.0123456789'),
 )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from ur5_pick_place.config_files import parse_yaml
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 
@@ -92,3 +93,9 @@ def test_nested_settings_are_read_from_nested_mappings():
 def test_what_is_wrong_in_nested_mappings_is_named_by_its_place(content, message):
     with pytest.raises(InvalidInput, match=message):
         Nested.from_dict(content)
+
+
+def test_numbers_that_only_pyyaml_takes_for_text_are_numbers():
+    """As in ROS, which reads the same parameter files."""
+    assert parse_yaml(b'[-.5, +.5, -.5e-3, .5e3, 1e-5]') == [-0.5, 0.5, -5e-4, 500.0, 1e-5]
+    assert parse_yaml(b'[-., .e5, 1.2.3]') == ['-.', '.e5', '1.2.3']
