@@ -401,7 +401,9 @@ def test_a_pattern_that_cannot_be_is_refused(fields, message):
 
 
 def test_where_moves_are_too_short_to_blend_the_arm_stops_and_the_plan_says_so(cycle_planner):
-    planner = planner_of(cycle_planner, settings=TaskSettings(approach_height=0.01))
+    arm = copy(cycle_planner.planner)
+    arm.set_scene(replace(SCENE, part=None))
+    planner = planner_of(cycle_planner, arm=arm, settings=TaskSettings(approach_height=0.01))
     plan = planner.plan(POSES, HOME)
     stages = {planned.name: planned for planned in plan.cycles[0]}
     assert 'transfer' in stages and 'stops between moves: move 1 is 0.01' in stages['lift'].remark

@@ -134,6 +134,16 @@ class TestTeaching:
         warning = planner.places.check_taught('target', taught(0.0, 0.87))
         assert warning.startswith('above_target: out of reach by')
 
+    def test_the_open_fingers_must_clear_the_part_from_the_point_above(self):
+        """They come and go sideways there, and the part is no obstacle to these moves."""
+        low, clear = planner_among(approach_height=0.02), planner_among(approach_height=0.041)
+        with pytest.raises(PlanningError, match='above_start: fingers is .* mm inside the part '):
+            low.plan(POSES, HOME)
+        warning = low.places.check_taught('target', POSES['target'])
+        assert warning.endswith('raise approach_height = 0.02 m')
+        assert clear.plan(POSES, HOME).cycles
+        assert not clear.places.check_taught('target', POSES['target'])
+
     def test_home_is_checked_by_its_joints(self):
         home = replace(POSES['home'], joints=tuple(HOME + [0.0, 1.2, 0.0, 0.0, 0.0, 0.0]))
         with pytest.raises(PlanningError, match='home not taught: .* inside table'):

@@ -8,12 +8,12 @@ import numpy as np
 
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import BRANCHES
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.joint_goals import PlaceReport, check_joints_at_rest, check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.scene import Box
-from ur5_pick_place.task.cycle.steps import Step
+from ur5_pick_place.task.cycle.steps import Step, transfers
 from ur5_pick_place.task.motions import T_base_tool, TaskSettings
 from ur5_pick_place.task.places.names import HOME, is_above, taught_place
 from ur5_pick_place.task.places.poses import TaughtPose
@@ -92,6 +92,10 @@ class CyclePlaces:
                         raise PlanningError(f'{cycle}{place}: {report.reason}')
                     if len(report.branches) < len(BRANCHES):
                         possible[f'{cycle}{place}'] = report.branches
+        for place, is_carrying, _ in visits(self.steps):
+            pose = cycle_poses[0][taught_place(place)]
+            if not is_carrying and (reason := self._part_below(place, pose, planner)):
+                raise PlanningError(f'{place}: {reason}')
         common = frozenset(BRANCHES).intersection(*possible.values())
         if not common:
             each = '; '.join(f'{place} on {", ".join(b)}' for place, b in possible.items())
@@ -125,6 +129,7 @@ class CyclePlaces:
         warnings: list[str] = []
         for place, is_carrying, _ in own or [(name, False, ())]:
             reason = self._check(place, pose, present[is_carrying]).reason
+            reason = reason or ('' if is_carrying else self._part_below(place, pose, present[0]))
             never = self._check(place, pose, empty[is_carrying]).reason if reason else ''
             if never and place == name:
                 raise PlanningError(f'{name} not taught: {never}')
@@ -136,6 +141,21 @@ class CyclePlaces:
         """Return planners for the arm with an empty gripper, and with the part in it."""
         load = self.settings.part_load(planner.scene)
         return planner, planner.carrying(load)
+
+    def _part_below(self, place: str, pose: TaughtPose, planner: MotionPlanner) -> str:
+        """
+        Return why the open gripper above a place would meet the part that lies there, or ''.
+
+        The moves to and from the place do not count that part as an obstacle.
+        """
+        part, with_part = planner.scene.part, {name for t in transfers(self.steps) for name in t}
+        if part is None or not is_above(place) or taught_place(place) not in with_part:
+            return ''
+        T_base_link_part = T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part
+        box = Box('the part there', T_base_link_part, part.size, is_part=True)
+        reason = self._check(place, pose, planner.among((box,))).reason
+        height = self.settings.approach_height
+        return reason and f'{reason}: raise approach_height = {height:g} m'
 
     def _check(
         self, place: str, pose: TaughtPose, planner: MotionPlanner, q6: float = 0.0
