@@ -242,6 +242,14 @@ def test_what_is_too_large_for_a_file_of_poses_is_refused(path):
         PosesFile(path)
 
 
+def test_a_pose_that_would_make_the_file_too_large_is_not_kept(path, monkeypatch):
+    monkeypatch.setattr('ur5_pick_place.task.places.file.MAX_BYTES', path.stat().st_size + 100)
+    file = PosesFile(path)
+    with pytest.raises(ExecutionError, match='tray is not taught; delete those that no cycle'):
+        file.keep('tray', by_pose(0.5))
+    assert PosesFile(path).poses == file.poses == POSES
+
+
 def test_a_person_may_move_a_pose_that_has_no_joints(path):
     path.write_text(path.read_text().replace('- -0.4\n', '- -0.41\n'))
     assert PosesFile(path).poses['start'].pose[0] == -0.41

@@ -134,6 +134,12 @@ class PosesFile:
                 self._check_unchanged()
                 poses = {**self.poses, name: taught}
                 content = _written(poses)
+                if len(content) > MAX_BYTES:
+                    raise ExecutionError(
+                        f'taught poses {self._path}: {len(poses)} poses are more than the '
+                        f'{MAX_BYTES} bytes of a file of poses: {name} is not taught; delete '
+                        'those that no cycle needs, and restart this node'
+                    )
                 write_atomically(self._path, content)
                 self.poses, self._content = poses, content
                 with contextlib.suppress(OSError):  # the file itself is whole
