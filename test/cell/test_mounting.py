@@ -53,7 +53,9 @@ def test_the_frame_that_is_level_is_turned_by_roll_and_pitch_alone(how, up) -> N
     assert Mounting.read(str(mounting)) == mounting
 
 
-@pytest.mark.parametrize('how', ['', 'roof', '1', '1 2 3', 'nan 0', 'inf 0', '400 0', '1; 2'])
+@pytest.mark.parametrize(
+    'how', ['', 'roof', '1', '1 2 3', 'nan 0', '0 nan', 'inf 0', '400 0', '1; 2']
+)
 def test_another_text_is_refused_with_what_it_must_be(how) -> None:
     for reads in (Mounting.read, lambda text: RobotSettings(mounting=text)):
         with pytest.raises(InvalidInput, match='must be floor, wall, ceiling, or roll and pitch'):

@@ -37,7 +37,7 @@ class Mounting:
         """Return the mounting of a name or of two numbers; `InvalidInput` for any other text."""
         try:
             roll, pitch = NAMED.get(text) or map(float, text.split())
-            if max(abs(roll), abs(pitch)) <= 360.0:
+            if abs(roll) <= 360.0 and abs(pitch) <= 360.0:  # false for NaN
                 return cls(*np.deg2rad([roll, pitch]).tolist())
         except ValueError:
             pass
