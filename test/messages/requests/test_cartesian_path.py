@@ -54,7 +54,8 @@ def test_a_stop_ends_the_planning_of_a_cartesian_path(
     from ur5_pick_place.nodes.trajectory_planner import plan_requests
 
     request = line_request(*(GOAL, forward(UR5, PICK)) * 200)
-    stop = threading.Timer(0.5, services['trajectory_execution_event'], [String(data='stop')])
+    word = String(data='STOP\n')  # as a person may type it
+    stop = threading.Timer(0.5, services['trajectory_execution_event'], [word])
     begin = time.monotonic()
     stop.start()
     check_refused(line(services, request), Codes.PREEMPTED)

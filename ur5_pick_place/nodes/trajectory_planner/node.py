@@ -331,7 +331,7 @@ class TrajectoryPlanner(SerialNode):
         self._manager.start_loop(make_loop, trajectory, on_end, run.is_wanted)
 
     def _on_event(self, message: String) -> None:
-        if message.data == 'stop':
+        if message.data.strip().lower() == 'stop':
             self._manager.stop(STOP_EVENT, latch=False)
         else:
             self._warn(f'trajectory_execution_event {message.data!r} ignored: must be "stop"')
