@@ -95,18 +95,21 @@ class NodeProcesses:
 
     Leaving the context ends them; so does any end of this process.
 
-    `domain`: ROS_DOMAIN_ID, on this machine alone. `folder`: for `<executable>.log`.
+    `domain`: ROS_DOMAIN_ID. `folder`: folder for `<executable>.log`. `reach`:
+    ROS_AUTOMATIC_DISCOVERY_RANGE.
 
     Raises `ExecutionError`: an executable is not installed.
     """
 
-    def __init__(self, specs: Sequence[NodeSpec], domain: int, folder: Path) -> None:
+    def __init__(
+        self, specs: Sequence[NodeSpec], domain: int, folder: Path, reach: str = 'LOCALHOST'
+    ) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         environment = {
             **os.environ,
             _DOMAIN: str(domain),
-            **discovery('LOCALHOST'),
+            **discovery(reach),
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
             'PYTHONUNBUFFERED': '1',
             # Five nodes on two cores: threads of linear algebra would only slow them down.
