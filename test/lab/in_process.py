@@ -47,7 +47,7 @@ from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.layouts import home
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes, load_table_height
 from ur5_pick_place.sim.physics.world import CellSettings, World
-from ur5_pick_place.sim.robot import Program
+from ur5_pick_place.sim.robot import ContactSettings, Program
 from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.cycle.pattern import PatternSettings
 from ur5_pick_place.task.grippers.action import ActionSettings
@@ -84,7 +84,9 @@ class InProcessCell:
         # The fingers on an output stand in for a gripper class from outside this package.
         gripper = config['gripper'] if config['gripper'] in GRIPPERS else DIGITAL
         self.world = World(config.read(CellSettings, gripper=gripper), None, boxes, height)
-        self.driver = Driver(self.world, config.read(DriverSettings))
+        self.driver = Driver(
+            self.world, config.read(DriverSettings), config.read(ContactSettings)
+        )
         self.faults = FaultInjector(self.driver)
         self.events: list[dict[str, Any]] = []
         self.poses: dict[str, TaughtPose] = {}

@@ -47,7 +47,7 @@ from ur5_pick_place.sim.link import JointReport, Link
 from ur5_pick_place.sim.physics.arm import JOINT_NAMES, load_arm
 from ur5_pick_place.sim.physics.hand import Cup, Fingers
 from ur5_pick_place.sim.physics.world import World
-from ur5_pick_place.sim.robot import ContactWatch, Robot, motor_currents
+from ur5_pick_place.sim.robot import ContactSettings, ContactWatch, Robot, motor_currents
 from ur5_pick_place.sim.wiring import Wiring
 
 RESTART, SPLICE = 'restart', 'splice'
@@ -55,7 +55,6 @@ REPLACEMENTS = (RESTART, SPLICE)
 
 _ACTIVATION_TIME = 0.06  # [s] after the program's start: controller_stopper asks, then switches
 _RECEIVE_TIMEOUT = 0.04  # [s] without a command after which the robot's program ends
-_CONTACT = 10.0, 0.016  # [N m], [s] that end in a protective stop
 
 _log = logging.getLogger(__name__)
 
@@ -97,8 +96,8 @@ class Driver:
     """
     Controllers, pins and modes of the simulated driver.
 
-    `world`: only the driver may step it. Raises `InvalidInput`: the robot cannot have that
-    software.
+    `world`: only the driver may step it. `contact`: thresholds of the protective stop after a
+    contact. Raises `InvalidInput`: the robot cannot have that software.
 
     - `time`, `q`, `qd`, `current`: of the last measurement, in controller joint order
       [s, rad, rad/s, A]
@@ -106,7 +105,12 @@ class Driver:
     - `pc_frozen`: whether the PC, and with it this driver, stands still; the robot does not
     """
 
-    def __init__(self, world: World, settings: DriverSettings = DriverSettings()) -> None:
+    def __init__(
+        self,
+        world: World,
+        settings: DriverSettings = DriverSettings(),
+        contact: ContactSettings = ContactSettings(),
+    ) -> None:
         ur_type = world.settings.ur_type
         arm, period = load_arm(ur_type), world.cycle
         if settings.polyscope_x and arm.polyscope == '3':
@@ -121,7 +125,7 @@ class Driver:
             self.gripper_server = GripperServer(world.hand, settings.gripper_action_type)
         self.link, self.wiring = Link(period), Wiring()
         self.link.to_driver.jitter = settings.arrival_jitter
-        self._contact = ContactWatch(*_CONTACT, period)
+        self._contact = ContactWatch(contact, period)
         self._read()
         self.robot = Robot()
         polyscope = 'X' if settings.polyscope_x else arm.polyscope

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A robot controller: power, safety, program and speed scaling, collisions, motor currents."""
 
+from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 import numpy as np
 
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.settings import Settings, setting
 
 MAX_SETPOINT_SPEED = 20.0
 """Joint speed [rad/s] above which the robot's program ignores a setpoint."""
@@ -211,18 +213,37 @@ class Robot:
         self._tool_voltage = 0
 
 
+@dataclass(frozen=True)
+class ContactSettings(Settings):
+    """Thresholds of the protective stop after a contact."""
+
+    contact_torque: float = setting(
+        10.0,
+        'unexplained torque of any joint that causes a protective stop; 0.6 is normal with the '
+        'cube, a collision exceeds 100',
+        unit='N m',
+        low=2.0,
+        high=150.0,
+    )
+    contact_time: float = setting(
+        0.016,
+        'how long the torque must last; one cycle may be noise, three cause damage',
+        unit='s',
+        low=0.008,
+        high=0.5,
+    )
+
+
 class ContactWatch:
     """
     Detects a contact from the unexplained torque of each cycle.
 
-    `torque`: of any joint that counts as a contact [N m]; 0.6 is normal with the cube, a collision
-    exceeds 100. `duration`: how long it must last [s]; one cycle may be noise, three cause damage.
     `period`: cycle time [s].
     """
 
-    def __init__(self, torque: float, duration: float, period: float) -> None:
-        self._torque = torque
-        self._cycles_needed = max(1, round(duration / period))
+    def __init__(self, settings: ContactSettings, period: float) -> None:
+        self._torque = settings.contact_torque
+        self._cycles_needed = max(1, round(settings.contact_time / period))
         self._cycles = 0
 
     def update(self, torque: float) -> bool:

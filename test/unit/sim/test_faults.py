@@ -14,7 +14,7 @@ from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.faults import FAULTS, LATENCY, LOSS
 from ur5_pick_place.sim.link import Channel
 from ur5_pick_place.sim.physics.world import World
-from ur5_pick_place.sim.robot import SafetyMode
+from ur5_pick_place.sim.robot import ContactSettings, SafetyMode
 
 
 @pytest.fixture
@@ -460,3 +460,8 @@ def test_a_knock_of_one_cycle_stops_nothing():
         for cell.arm.external_torque in torques:
             cell.cycle()
         assert (cell.driver.robot.safety is SafetyMode.PROTECTIVE_STOP) == stopped
+
+
+def test_contact_settings_are_bounded():
+    with pytest.raises(InvalidInput, match='contact_torque = 0'):
+        ContactSettings(contact_torque=0)

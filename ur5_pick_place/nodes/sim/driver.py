@@ -65,6 +65,7 @@ from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes, load_table_height
 from ur5_pick_place.sim.physics.world import CellSettings, World
+from ur5_pick_place.sim.robot import ContactSettings
 
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
 _END = 1.0  # [s] of wall-clock time within which a cycle ends on any machine
@@ -108,15 +109,15 @@ class SimDriver(SerialNode):
         self._actions: list[ActionFace] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        cell, driver_settings, own = declare_settings(
-            self, CellSettings, DriverSettings, SimDriverSettings
+        cell, driver_settings, contact, own = declare_settings(
+            self, CellSettings, DriverSettings, ContactSettings, SimDriverSettings
         )
         grips = [f'{ACTION}/_action/send_goal'] if cell.gripper == GRIPPER_ACTION else []
         refuse_if_served(self, [*_SERVED, *grips])
         scene = own.scene_file and config_file(own.scene_file)
         boxes = load_boxes(scene) if scene else ()
         world = World(cell, None, boxes, load_table_height(scene) if scene else 0.0)
-        self._driver = driver = Driver(world, driver_settings)
+        self._driver = driver = Driver(world, driver_settings, contact)
         self._period = world.cycle / own.real_time_factor
         self._topics = Publishers(self, driver, own.publish_tf)
         self._driver_services = Services(self, driver)

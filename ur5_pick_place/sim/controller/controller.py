@@ -24,7 +24,7 @@ from ur5_pick_place.sim.io_controller import BLOW_OFF_PIN, GRIPPER_PIN, PART_PRE
 from ur5_pick_place.sim.layouts import table_height
 from ur5_pick_place.sim.physics.hand import Cup
 from ur5_pick_place.sim.physics.world import CellSettings, World
-from ur5_pick_place.sim.robot import ContactWatch, RobotMode, SafetyMode
+from ur5_pick_place.sim.robot import ContactSettings, ContactWatch, RobotMode, SafetyMode
 from ur5_pick_place.sim.robot import Program as ProgramState
 
 STOPPING, STOPPED, PLAYING, PAUSING, PAUSED, RESUMING = range(6)
@@ -38,7 +38,7 @@ _REDUCED = 0.5  # of the speed, in reduced mode
 _TOOL_VOLTAGE = 24  # [V] of the installation
 _MOST_WAITING = 8  # programs to compile
 # Programs that feel for a contact may stop by themselves, even from 0.1 m/s.
-_CONTACT = 30.0, 0.1  # [N m], [s]
+_CONTACT = ContactSettings(contact_torque=30.0, contact_time=0.1)
 
 
 class Controller(Robot):
@@ -74,7 +74,7 @@ class Controller(Robot):
         self._path_q: Array | None = None  # where a program goes on that a stop left behind
         self._waiting: deque[Future[Program]] = deque()
         self._compiler, self._is_flooded = Compiler(), False
-        self._contact = ContactWatch(*_CONTACT, self.step_time)
+        self._contact = ContactWatch(_CONTACT, self.step_time)
         self._safety, self.safety_changed = self.safety, False
         self._unlock_due = math.inf
         if is_cold:
