@@ -8,6 +8,11 @@ STOPPING = 'stopping; call ~/rearm before the next motion'
 _SEPARATOR = ': '
 
 
+def is_stop_event(text: str) -> bool:
+    """Return whether a text on trajectory_execution_event asks for a stop."""
+    return text.strip().lower() == 'stop'
+
+
 class MotionState(Enum):
     """Whether the arm may start a motion, follows one, or must not move."""
 

@@ -455,20 +455,25 @@ cpdef fill_change(
             states[k, 2, j] = pull * (velocity[j] - qd) + (1.0 - u) * (1.0 - 3.0 * u) * qdd
 
 
+cdef double _SHORTEST = 1e-9  # rad^2, of a chord squared; a shorter one counts as that long
+cdef double _BEYOND = 1e-9  # share of a chord by which rounding may pass its ends
+
+
 cpdef bint keeps_chord(const double[:, :, ::1] states, double within):
     """Return whether states (n, 3, 6) go from first to last within a distance [rad] of a line."""
     cdef double[6] way = [0.0] * 6
-    cdef double square = 1e-18, along
+    cdef double square = 0.0, along
     cdef Py_ssize_t last = len(states) - 1, k
     cdef int j
     for j in range(6):
         way[j] = states[last, 0, j] - states[0, 0, j]
         square += way[j] * way[j]
+    square = max(square, _SHORTEST)
     for k in range(last + 1):
         along = 0.0
         for j in range(6):
             along += (states[k, 0, j] - states[0, 0, j]) * way[j] / square
-        if fabs(along - 0.5) > 0.5 + 1e-9:
+        if fabs(along - 0.5) > 0.5 + _BEYOND:
             return False
         for j in range(6):
             if fabs(states[k, 0, j] - states[0, 0, j] - along * way[j]) > within:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ur5_pick_place.control.motion_state import is_stop_event
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array, matrix_from_quat
 from ur5_pick_place.report.events import Event
@@ -304,7 +305,7 @@ def _stops(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, str]]:
             yield log_time, reason
         elif state == 'stopped':
             before.append((log_time, reason))
-        elif state == 'stop':
+        elif is_stop_event(state):
             yield log_time, f'stop on {EXECUTION_EVENT.lstrip("/")}'
         else:
             is_ready = True

@@ -179,7 +179,7 @@ def test_a_stop_by_an_event_makes_one_record_for_each_motion(monkeypatch) -> Non
         assert not told.say((EVENT, 'pause'), (PLANNER, 'moving'))
         assert told.say((EVENT, 'stop'), (PLANNER, 'ready'))
         assert not told.say((EVENT, 'stop'), (EVENT, 'stop'))
-    assert told.say((EVENT, 'stop'), (PLANNER, 'moving'), (EVENT, 'stop')), 'in order of time'
+    assert told.say((EVENT, 'stop'), (PLANNER, 'moving'), (EVENT, 'STOP')), 'in order of time'
 
 
 @pytest.mark.parametrize(

@@ -210,7 +210,7 @@ def test_a_demo_on_a_full_disk_keeps_no_run_and_says_what_to_do(monkeypatch, cap
 
 
 def test_a_stop_by_an_event_is_told_like_any_other(tmp_path, capsys):
-    stop = ('/trajectory_execution_event', String(data='stop'), log_time(JOINTS, 100.8))
+    stop = ('/trajectory_execution_event', String(data='Stop'), log_time(JOINTS, 100.8))
     write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS[:2], others=[stop])
     ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
     assert (run['outcome'], run['reason']) == ('stopped', 'stop on trajectory_execution_event')

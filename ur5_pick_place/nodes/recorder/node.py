@@ -22,7 +22,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.config_files import user_path
-from ur5_pick_place.control.motion_state import MotionState
+from ur5_pick_place.control.motion_state import MotionState, is_stop_event
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
 from ur5_pick_place.nodes.recorder.flight_memory import TopicMemory
@@ -46,7 +46,6 @@ from ur5_pick_place.settings import Settings, setting
 _POLL = 0.1  # [s] between two polls of the topics
 _END = 1.5  # [s] for a record that is being written when the node ends
 _STOPPED, _MOVING = MotionState.STOPPED.value, MotionState.MOVING.value
-_STOP_EVENT = 'stop'
 _STATE_TOPICS = (MOTION_STATE, TASK_STATE, EXECUTION_EVENT)
 _BETWEEN = 5.0  # [s] between the records of two stops; a record contains all stops of its time
 _LATER = 10.0  # [s] by which further stops may put off a record that is due
@@ -159,7 +158,7 @@ class FlightRecorder:
         """
         had_stopped = self._has_stopped[topic]
         if topic == EXECUTION_EVENT:
-            self._has_stopped[topic] |= text == _STOP_EVENT
+            self._has_stopped[topic] |= is_stop_event(text)
         else:
             self._has_stopped[topic] = text.startswith(_STOPPED)
         if topic == MOTION_STATE and text == _MOVING:

@@ -35,7 +35,12 @@ from visualization_msgs.msg import MarkerArray
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.rollout import loop_of
-from ur5_pick_place.control.motion_state import STOPPING, MotionState, parse_motion_state
+from ur5_pick_place.control.motion_state import (
+    STOPPING,
+    MotionState,
+    is_stop_event,
+    parse_motion_state,
+)
 from ur5_pick_place.control.robot_status import find_fault
 from ur5_pick_place.errors import (
     IncompletePath,
@@ -331,7 +336,7 @@ class TrajectoryPlanner(SerialNode):
         self._manager.start_loop(make_loop, trajectory, on_end, run.is_wanted)
 
     def _on_event(self, message: String) -> None:
-        if message.data.strip().lower() == 'stop':
+        if is_stop_event(message.data):
             self._manager.stop(STOP_EVENT, latch=False)
         else:
             self._warn(f'trajectory_execution_event {message.data!r} ignored: must be "stop"')
