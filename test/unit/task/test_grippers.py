@@ -258,6 +258,7 @@ def test_an_abort_at_a_stall_is_a_grasp_as_with_allow_stalling_off():
         (Server(ends_after=math.inf), 'has not ended .* within gripper_timeout = 5 s'),
         (Server(leaves_after=0.2), 'has gone during the goal of position 0.8'),
         (Server(stalls_at=math.nan), 'reports position nan'),
+        (Server(stalls_at=0.01), 'closed on nothing: .*gripper_cmd ended at 0.01, stalled'),
         (Server(stalls_at=0.3, joint=0.8), 'closed on nothing: .*joint is at 0.8'),
         (Server(joint=0.3), 'reports no part, but its joint shows one'),
     ],

@@ -324,7 +324,10 @@ class ActionGripper(Gripper):
 
     def _is_grip(self, report: GripperReport) -> bool:
         low, high = self.settings.part_positions
-        return low <= report.position <= high if low < high else report.stalled
+        if low < high:
+            return low <= report.position <= high
+        # Fingers that have not begun to move stall too.
+        return report.stalled and not self._is_at(report.position, self.settings.open_position)
 
     def _holds_at(self, position: float) -> bool:
         """Return whether fingers at rest at `position` have a part between them."""
