@@ -146,6 +146,14 @@ def test_zeros_that_cannot_be_read_do_not_keep_another_sender_from_jogging(monke
     assert button.begun == 1
 
 
+def test_displacements_of_zero_beside_velocities_are_no_displacements(monkeypatch):
+    button = HeldButton(monkeypatch)
+    button.hold(0.3, is_held=False)
+    button.message = jog(0.3, displacements=[0.0])
+    button.hold(0.04)
+    assert button.begun == 1
+
+
 @pytest.mark.parametrize(
     ('message', 'reason'),
     [

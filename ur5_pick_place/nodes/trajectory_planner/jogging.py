@@ -294,7 +294,7 @@ class CommandReader:
         """Return the joint velocities of a message."""
         self._check_age(message)
         names, velocities = list(message.joint_names), list(message.velocities)
-        if len(message.displacements):
+        if any(message.displacements):  # zeros beside velocities are a habit of servo's clients
             raise InvalidInput('displacements are not supported: give velocities [rad/s]')
         if not names or len(names) != len(velocities):
             raise InvalidInput(
