@@ -214,6 +214,24 @@ def test_what_is_too_old_or_not_known_so_long_is_refused(
             raise UnknownFrame(code.message)
 
 
+def test_a_tag_that_the_camera_on_the_arm_has_lost_did_not_move_with_the_arm(
+    cell: Cell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stamp 0: seen 2.5 s ago, before the arm moved on; 0.12 m away if it had been carried."""
+    frames, steady, lost = cell.node.cell.frames, time.monotonic(), 0.0
+    monkeypatch.setattr(time, 'monotonic', lambda: steady + lost)
+    cell.say_frames('tf', 2.5, tag=('camera', shifted(0.0, 0.0, 0.3)))
+    lost = 0.9
+    T = frames.T_base_frame('tag', lambda link: link_pose(UR5, MOVED, link))
+    seen = forward(UR5, MOVED) @ T_TOOL_CAMERA @ shifted(0.0, 0.0, 0.3)
+    np.testing.assert_allclose(T, seen, atol=1e-6)
+    lost = 1.3
+    assert frames.T_base_frame('tag', lambda link: link_pose(UR5, MOVED, link)) is not None
+    lost = 2.5
+    with pytest.raises(UnknownFrame, match="'tag' has come for 2.5 s.*the arm has moved since"):
+        frames.T_base_frame('tag', lambda link: link_pose(UR5, MOVED, link))
+
+
 @pytest.mark.parametrize('frame', ['base_link', 'table', ''])
 @pytest.mark.parametrize('before', [1e6, -1e6])
 def test_a_frame_that_does_not_move_needs_no_history(

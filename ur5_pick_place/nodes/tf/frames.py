@@ -30,6 +30,7 @@ _SAME = np.eye(4)
 _FRESH = 0.1  # [s] for the messages that are queued when a request asks for a frame
 # [s] to wait for transforms as new as a stamp, and by which a sender's clock may be ahead of ours.
 PATIENCE, _AHEAD = 0.2, 1.0
+_MOVED = 2e-3  # [rad] by which the joints of an arm that has moved differ
 _MAX_JOINT_GAP = 0.1  # [s] between two joint states, for the joints in between
 _JOINT_STATES = 3000  # that are kept
 _STEP = 0.005  # [s] between two look-ups in a thread that waits
@@ -67,7 +68,8 @@ class StampSettings(Settings):
     )
     stamp_max_gap: float = setting(
         1.0,
-        'time between two transforms of a frame beyond which it is not known in between',
+        'time between two transforms of a frame beyond which it is not known in between, or, if '
+        'the arm carries it and has moved, since the last one',
         unit='s',
         low=0.01,
         high=60.0,
@@ -142,7 +144,7 @@ class Frames:
             carrier = self._carrier(frame) if arm is not None else ''
             if stamp:
                 return self._at(frame_id, carrier, stamp, waits, lead)
-            self._check_present(carrier or self._base_link, frame)
+            self._check_present(carrier, frame)
             if arm is not None and carrier:
                 link, T_link_carrier = self._moving[carrier]
                 return arm(link) @ T_link_carrier @ self.store.pose(carrier, frame)
@@ -240,14 +242,28 @@ class Frames:
                 'now; check the clock and use_sim_time of its sender'
             )
 
-    def _check_present(self, parent: str, frame: str) -> None:
-        """Refuse a frame that moves, and whose transforms come no more, as one of now."""
-        silence, child = self.store.silence(parent, frame)
-        if silence > (most := self._settings.stamp_max_age):
+    def _check_present(self, carrier: str, frame: str) -> None:
+        """
+        Refuse a frame that moves, and whose transforms come no more, as one of now.
+
+        A tag that the camera on the arm has lost does not move with the arm.
+        """
+        silence, child = self.store.silence(carrier or self._base_link, frame)
+        name, most = 'stamp_max_age', self._settings.stamp_max_age
+        if carrier and self._has_moved(silence):
+            name, most = 'stamp_max_gap, as the arm has moved since', self._settings.stamp_max_gap
+        if silence > most:
             raise InvalidInput(
                 f'no transform of {child!r} has come for {silence:.1f} s, more than '
-                f'{most:g} s (stamp_max_age); one that does not move belongs on /tf_static'
+                f'{most:g} s ({name}); one that does not move belongs on /tf_static'
             )
+
+    def _has_moved(self, seconds: float) -> bool:
+        """Return whether the arm is known to have moved in the last seconds."""
+        stamp, q = self.joints.newest or (0.0, np.zeros(6))
+        with contextlib.suppress(NoHistory):
+            return bool(np.abs(self.joints.at(stamp - seconds, math.inf)[0] - q).max() > _MOVED)
+        return False
 
     def _wait(self, newest: Callable[[], float], stamp: float) -> float:
         """Return the newest stamp once it is at least `stamp`, or after a while."""
