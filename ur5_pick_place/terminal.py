@@ -4,6 +4,7 @@
 import argparse
 import contextlib
 import errno
+import functools
 import importlib
 import io
 import math
@@ -17,7 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 
 _PACKAGE = 'ur5_pick_place'
 _ROS = (
@@ -136,6 +137,28 @@ def quiet_pipe() -> Iterator[None]:
         if is_full:
             sys.exit(f'the output cannot be written: {error.strerror}')
         sys.exit(128 + signal.SIGPIPE)
+
+
+def command(name: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
+    """
+    Return a decorator of the `main` of a command, which gives the exit code; as `quiet_pipe`.
+
+    An error of ours becomes a line, and the code 2 if the input is invalid, else 1.
+    """
+
+    def decorated(main: Callable[..., int]) -> Callable[..., int]:
+        @quiet_pipe()
+        @functools.wraps(main)
+        def run(*arguments: Any) -> int:
+            try:
+                return main(*arguments)
+            except Ur5PickPlaceError as error:
+                print(f'{name}: {error}', file=sys.stderr)
+                return 2 if isinstance(error, InvalidInput) else 1
+
+        return run
+
+    return decorated
 
 
 class Ended(BaseException):

@@ -1,21 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Print the stages of a cycle file as a Mermaid diagram."""
 
-import sys
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.cycle.file import Cycle, load_cycle
 from ur5_pick_place.task.cycle.stages import WAITS_AND_PINS, Stage
 from ur5_pick_place.task.places.names import taught_place
-from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, command
 
 _SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # special characters of Mermaid
 
 
-@quiet_pipe()
+@command('cycle_diagram')
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the file is invalid."""
     parser = Parser(
@@ -24,11 +22,7 @@ def main(argv: list[str] | None = None) -> int:
         epilog='Example: cycle_diagram config/cycle.yaml',
     )
     parser.add_argument('file', type=Path, help='cycle file, such as config/cycle.yaml')
-    try:
-        print(diagram(load_cycle(parser.parse_args(argv).file)))
-    except InvalidInput as error:
-        print(f'cycle_diagram: {error}', file=sys.stderr)
-        return 2
+    print(diagram(load_cycle(parser.parse_args(argv).file)))
     return 0
 
 
@@ -62,7 +56,3 @@ def _words(stage: Stage) -> str:
     if not stage.is_move:
         return name
     return f'{name}: {stage.do}{" ↷" if stage.blend else ""}'
-
-
-if __name__ == '__main__':
-    sys.exit(main())

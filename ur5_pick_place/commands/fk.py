@@ -2,7 +2,6 @@
 """Print the tool pose of joint positions; needs no running nodes."""
 
 import json
-import sys
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,12 @@ from ur5_pick_place.commands.arguments import (
     read_arm,
     verdict,
 )
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, check_joints, classify, forward, singularity
 from ur5_pick_place.kinematics.transforms import Array, log_so3, quat_from_matrix, rpy_from_matrix
-from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, command
 
 
-@quiet_pipe()
+@command('fk')
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the input is invalid."""
     parser = Parser(
@@ -32,14 +30,10 @@ def main(argv: list[str] | None = None) -> int:
     )
     add_arm_arguments(parser)
     arguments = parser.parse_args(argv)
-    try:
-        if arguments.radians:
-            check_radians('joint', arguments.joints)
-        arm = read_arm(arguments)
-        found = _pose(arm, check_joints(arm.radians_per_unit * np.array(arguments.joints)))
-    except InvalidInput as error:
-        print(f'fk: {error}', file=sys.stderr)
-        return 2
+    if arguments.radians:
+        check_radians('joint', arguments.joints)
+    arm = read_arm(arguments)
+    found = _pose(arm, check_joints(arm.radians_per_unit * np.array(arguments.joints)))
     print(json.dumps(found, indent=2) if arguments.json else '\n'.join(_as_lines(arm, found)))
     return 0
 
@@ -86,7 +80,3 @@ def _as_lines(arm: Arm, found: dict[str, Any]) -> list[str]:
         f'{found["elbow_singularity"]:.4f} {unit}, wrist {found["wrist_singularity"]:.4f} {unit}',
         f'collision     {verdict(found["collision"])}',
     ]
-
-
-if __name__ == '__main__':
-    sys.exit(main())

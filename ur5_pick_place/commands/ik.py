@@ -3,7 +3,6 @@
 
 import argparse
 import json
-import sys
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ur5_pick_place.commands.arguments import (
     read_arm,
     verdict,
 )
-from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
     HOME,
     MissingBranch,
@@ -33,7 +31,7 @@ from ur5_pick_place.kinematics.transforms import (
     matrix_from_quat,
     matrix_from_rpy,
 )
-from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
+from ur5_pick_place.terminal import Parser, check_metres, command
 
 _DISTANCES = ('shoulder_singularity_m', 'elbow_singularity', 'wrist_singularity')
 _EPILOG = (
@@ -45,23 +43,19 @@ _EPILOG = (
 )
 
 
-@quiet_pipe()
+@command('ik')
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     arguments = _parser().parse_args(argv)
-    try:
-        check_metres('--xyz', arguments.xyz)
-        if arguments.radians:
-            for name in ('rpy', 'rotvec', 'seed'):
-                check_radians(f'--{name}', getattr(arguments, name) or ())
-        arm = read_arm(arguments)
-        pose = arm.tool_pose(_pose(arguments, arm.radians_per_unit))
-        seed = HOME if arguments.seed is None else arm.radians_per_unit * np.array(arguments.seed)
-        solutions = solutions_near(arm.model, pose, seed)
-        missing = explain(arm.model, pose, float(seed[5]), seed)
-    except InvalidInput as error:
-        print(f'ik: {error}', file=sys.stderr)
-        return 2
+    check_metres('--xyz', arguments.xyz)
+    if arguments.radians:
+        for name in ('rpy', 'rotvec', 'seed'):
+            check_radians(f'--{name}', getattr(arguments, name) or ())
+    arm = read_arm(arguments)
+    pose = arm.tool_pose(_pose(arguments, arm.radians_per_unit))
+    seed = HOME if arguments.seed is None else arm.radians_per_unit * np.array(arguments.seed)
+    solutions = solutions_near(arm.model, pose, seed)
+    missing = explain(arm.model, pose, float(seed[5]), seed)
     rows = [_row(arm, solution) for solution in solutions]
     if arguments.json:
         print(json.dumps(_as_json(arm, rows, missing), indent=2))
@@ -170,7 +164,3 @@ def _remarks(rows: list[dict[str, Any]]) -> list[str]:
     if not offsets:
         return []
     return ['', f'Calibration moves the tool by up to {1e3 * max(offsets):.2f} mm at this pose.']
-
-
-if __name__ == '__main__':
-    sys.exit(main())

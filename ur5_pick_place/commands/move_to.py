@@ -24,13 +24,13 @@ from ur5_pick_place.client import requests
 from ur5_pick_place.client.connection import PLANNER
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.commands.arguments import finite
-from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut, Ur5PickPlaceError, fixed
+from ur5_pick_place.errors import ExecutionError, TimedOut, fixed
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.ros.process import start_ros
-from ur5_pick_place.terminal import Parser, check_metres, ending_signals, number_within, quiet_pipe
+from ur5_pick_place.terminal import Parser, check_metres, command, ending_signals, number_within
 
 # [s] wall time:
 _TIMEOUT = 10.0  # for a server or a reply; the planner monitors the motion itself
@@ -188,11 +188,10 @@ def _run(mover: MoveTo, args: argparse.Namespace) -> None:
     print(f'{float(np.linalg.norm(miss)):.3f} mm and {turn:.4f} deg in total')
 
 
-@quiet_pipe()
-def main() -> None:
+@command('move_to')
+def main() -> int:
     """Run the command; exit code 1 if the motion failed, 2 on invalid input, 128 + signal."""
     mover = None
-    code = 0
     signals: list[int] = [signal.SIGINT]
     try:
         args = _arguments(remove_ros_args(sys.argv)[1:])
@@ -201,12 +200,9 @@ def main() -> None:
         mover = MoveTo(signals)
         _run(mover, args)
     except KeyboardInterrupt:
-        code = 128 + signals[0]
-    except Ur5PickPlaceError as error:
-        print(f'move_to: {error}', file=sys.stderr)
-        code = 2 if isinstance(error, InvalidInput) else 1
+        return 128 + signals[0]
     finally:
         if mover is not None:
             mover.close()
         rclpy.try_shutdown()
-    sys.exit(code)
+    return 0

@@ -7,9 +7,8 @@ import sys
 from rclpy.utilities import remove_ros_args
 
 from ur5_pick_place.client.preflight import collect
-from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.task.preflight import check_all, report_lines, verdict
-from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, command
 
 _PLAIN, _COLOURS = {True: '', False: ''}, {True: '\x1b[32m', False: '\x1b[31m'}
 
@@ -27,15 +26,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-@quiet_pipe()
+@command('preflight')
 def main() -> int:
     """Run the command and give its exit code."""
     arguments = _parser().parse_args(remove_ros_args(sys.argv)[1:])
-    try:
-        checks = check_all(collect(arguments.namespace))
-    except Ur5PickPlaceError as error:
-        print(f'preflight: {error}', file=sys.stderr)
-        return 2
+    checks = check_all(collect(arguments.namespace))
     for line in report_lines(checks, _COLOURS if sys.stdout.isatty() else _PLAIN):
         print(line)
     print(verdict(checks))

@@ -7,6 +7,7 @@ demo's home with released brakes, under remote control.
 """
 
 import argparse
+import contextlib
 import io
 import logging
 import sys
@@ -19,14 +20,14 @@ from ur5_pick_place.sim.controller.personality import SERIES, personality
 from ur5_pick_place.sim.controller.server import Server
 from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
 from ur5_pick_place.sim.physics.world import CellSettings
-from ur5_pick_place.terminal import Ended, Parser, number_within, quiet_pipe, signals_raised
+from ur5_pick_place.terminal import Ended, Parser, command, number_within, signals_raised
 
 _HOST = '127.0.0.1'
 _RTF = (0.01, 100.0)
 _OFFSETS = (-29000, 11000)
 
 
-@quiet_pipe()
+@command('sim_controller')
 def main(argv: list[str] | None = None) -> int:
     """Run until Ctrl-C; give the exit code: 0, or 2 if a port is taken or an option wrong."""
     given = _parser().parse_args(argv)
@@ -34,14 +35,8 @@ def main(argv: list[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)
     logging.basicConfig(format='sim_controller: %(message)s')
-    try:
-        with signals_raised():
-            _run(given)
-    except InvalidInput as error:
-        print(f'sim_controller: {error}', file=sys.stderr)
-        return 2
-    except Ended:
-        return 0
+    with contextlib.suppress(Ended), signals_raised():
+        _run(given)
     return 0
 
 

@@ -30,33 +30,29 @@ from ur5_pick_place.demo.recorded_run import (
     record_run,
     write_runs,
 )
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.terminal import Ended, quiet_pipe, signals_raised
+from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.terminal import Ended, command, signals_raised
 
 if TYPE_CHECKING:
     from ur5_pick_place.report.command import Report
 
 
-@quiet_pipe()
-def main() -> None:
+@command('demo')
+def main() -> int:
     """Run the demo; the exit code is 0 if every cube was placed."""
     begin_command()
     logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
     try:
         with signals_raised():
-            sys.exit(run(sys.argv[1:]))
+            return run(sys.argv[1:])
     except Ended as end:
         message = f'\ndemo: ended by {end}; all processes ended, no unfinished results were kept'
         print(message, file=sys.stderr)
-        sys.exit(128 + end.number)
+        return 128 + end.number
 
 
 def run(arguments: Sequence[str]) -> int:
-    try:
-        options = read_options(arguments)
-    except InvalidInput as error:
-        print(f'demo: {error}', file=sys.stderr)
-        return 2
+    options = read_options(arguments)
     places = ', '.join(f'{name} {spot}' for name, spot in options.task.spots.items())
     print(f'Places: {places}.')
     with working_folder() as work:
@@ -130,7 +126,3 @@ def _write_page(work: Path, report: 'Report') -> None:
         write_page(work / PAGE, f'a demo of {now:%Y-%m-%d %H:%M} UTC', report)
     except (Ur5PickPlaceError, OSError) as error:
         logging.warning('%s is not written: %s', PAGE, error)
-
-
-if __name__ == '__main__':
-    main()

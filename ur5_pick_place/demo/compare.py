@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
@@ -25,7 +24,6 @@ from ur5_pick_place.demo.cycle_layout import DEFAULT_CYCLE
 from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_options
 from ur5_pick_place.demo.processes import working_folder
 from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, write_runs
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.report.command import read_report
@@ -36,7 +34,7 @@ from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task import events
 from ur5_pick_place.task.motions import IK, TaskSettings
 from ur5_pick_place.task.places.names import is_above, taught_place
-from ur5_pick_place.terminal import Ended, Parser, quiet_pipe, signals_raised
+from ur5_pick_place.terminal import Ended, Parser, command, signals_raised
 
 PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 _LINES = ('lin', 'lin_or_ptp')
@@ -91,7 +89,7 @@ class MethodRun:
     part_error: float = 0.0  # placement error of the cube in the plane of the table [m]
 
 
-@quiet_pipe()
+@command('compare')
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     given = _parser().parse_args(argv)
@@ -100,12 +98,6 @@ def main(argv: list[str] | None = None) -> int:
             changes = changes_of(given.preset, given.lag)
             options = _options(given, work / 'cycle.yaml')
             runs = run_methods(options, changes, work)
-    except InvalidInput as error:
-        print(f'compare: {error}', file=sys.stderr)
-        return 2
-    except Ur5PickPlaceError as error:
-        print(f'compare: {error}', file=sys.stderr)
-        return 1
     except Ended as end:
         return 128 + end.number
     _report(runs, options, {**changes, 'ur_type': given.ur_type})
@@ -371,7 +363,3 @@ def _number(value: float | None) -> str:
     if value is None:
         return '-'
     return str(value) if isinstance(value, int) else f'{value:.3f}'
-
-
-if __name__ == '__main__':
-    sys.exit(main())

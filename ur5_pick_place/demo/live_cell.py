@@ -34,7 +34,7 @@ from ur5_pick_place.sim.physics.cell import MAX_PARTS, PART_SIZE
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.places.poses import TaughtPose, coincide
-from ur5_pick_place.terminal import Ended, Parser, number_within, quiet_pipe, signals_raised
+from ur5_pick_place.terminal import Ended, Parser, command, number_within, signals_raised
 
 _COCKPIT = 'cockpit'
 _HOST = '127.0.0.1'
@@ -45,24 +45,17 @@ _START_TIME = 60.0  # [s] for the cockpit to serve its page
 _CHECK_PERIOD = 0.1  # [s] between two looks at the processes
 
 
-@quiet_pipe()
-def main() -> None:
-    """Run the cell until Ctrl-C."""
+@command('cell')
+def main() -> int:
+    """Run the cell until Ctrl-C; give the exit code."""
     given = _parser().parse_args()
     begin_command()
     try:
         with signals_raised():
             _run(given)
-    except InvalidInput as error:
-        print(f'cell: {error}', file=sys.stderr)
-        sys.exit(2)
-    except BrokenPipeError:
-        raise
-    except (Ur5PickPlaceError, OSError) as error:
-        print(f'cell: {error}', file=sys.stderr)
-        sys.exit(1)
     except Ended:
         print('\ncell: ended with all its processes; taught places are kept', file=sys.stderr)
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

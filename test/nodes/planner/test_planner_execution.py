@@ -10,6 +10,7 @@ fault is in `test/unit/control`.
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -36,8 +37,7 @@ pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 
 
 def run_move_to(*words):
-    main = 'from ur5_pick_place.commands.move_to import main; main()'
-    command = [sys.executable, '-c', main, *words]
+    command = [Path(sys.executable).with_name('move_to'), *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 

@@ -45,7 +45,7 @@ STATUS = {
 @contextlib.contextmanager
 def running_driver(*ros_args: str) -> 'Iterator[DriverClient]':
     """Start a driver and give a client of it; the driver must end in time, in silence."""
-    words = [sys.executable, '-m', 'ur5_pick_place.nodes.sim.driver', '--ros-args', *ros_args]
+    words = [Path(sys.executable).with_name('sim_driver'), '--ros-args', *ros_args]
     with tempfile.TemporaryFile('w+') as said:
         process = subprocess.Popen(words, cwd=ROOT, stderr=said)
         try:

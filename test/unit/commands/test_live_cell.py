@@ -43,7 +43,7 @@ def alone(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
 def refusal(monkeypatch: pytest.MonkeyPatch, capsys, *words: str) -> str:
     monkeypatch.setattr(sys, 'argv', ['cell', *words])
     with pytest.raises(SystemExit) as end:
-        live_cell.main()
+        sys.exit(live_cell.main())
     assert end.value.code == 2
     return capsys.readouterr().err
 

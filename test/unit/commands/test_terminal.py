@@ -42,7 +42,8 @@ def test_options_stay_options():
 
 @pytest.mark.parametrize('options', [[], ['-u']])
 def test_a_command_that_nobody_reads_ends_in_silence(options):
-    words = [sys.executable, *options, '-m', 'ur5_pick_place.commands.fk', *'000000']
+    fk = Path(sys.executable).with_name('fk')
+    words = [sys.executable, *options, fk, *'000000']
     command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     command.stdout.close()
     assert command.stderr.read() == b''
@@ -111,7 +112,7 @@ def test_ctrl_c_while_a_command_loads_ends_it_in_silence():
 
 
 def test_what_a_terminal_cannot_show_is_printed_as_an_escape():
-    words = [sys.executable, '-m', 'ur5_pick_place.commands.cycle_diagram', CYCLE]
+    words = [Path(sys.executable).with_name('cycle_diagram'), CYCLE]
     environment = {**os.environ, 'PYTHONIOENCODING': 'latin-1'}
     shown = subprocess.run(words, capture_output=True, env=environment, timeout=60.0)
     assert shown.returncode == 0 and b'\\u21b7' in shown.stdout and not shown.stderr
