@@ -15,8 +15,7 @@ from obedient_robot import TICK, Robot, robot_payload
 from ur5_pick_place.demo.spots import default_spots
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE
-from ur5_pick_place.report.motion import RecordedJoints
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.motion import RecordedJoints, Samples
 from ur5_pick_place.report.time_shares import FLOOR, SHARES, time_shares
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings

@@ -15,7 +15,7 @@ from PIL import Image
 from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.motion import Samples
 from ur5_pick_place.sim.physics.cell import HAND, lay_marks, load_cell, pose_arm, pose_part
 from ur5_pick_place.sim.physics.engine import mujoco
 from ur5_pick_place.sim.physics.scene_boxes import SolidBox

@@ -25,8 +25,7 @@ from ur5_pick_place.kinematics.transforms import (
     tool_down,
 )
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.report.motion import Motion, numbers
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.motion import Motion, Samples, numbers
 from ur5_pick_place.report.time_shares import FLOOR, SHARES, time_shares
 from ur5_pick_place.task import events
 

@@ -11,9 +11,8 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.report.evaluation import evaluate
 from ur5_pick_place.report.events import Event, story, valid_events
-from ur5_pick_place.report.motion import Motion, RecordedJoints, motion_of
+from ur5_pick_place.report.motion import Motion, RecordedJoints, Samples, motion_of
 from ur5_pick_place.report.recording import Recording
-from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.report.topics import RobotTopics, joints_of, robot_topics, samples_of
 from ur5_pick_place.task.events import CYCLE_DONE, DONE, STARTED, STOPPED
 from ur5_pick_place.task.machine import RUN

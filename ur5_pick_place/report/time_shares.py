@@ -13,7 +13,7 @@ from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.timing.ptp import time_ptp
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.motion import Samples
 from ur5_pick_place.task import events
 
 FLOOR = 'time_floor_s'

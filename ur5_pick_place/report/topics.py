@@ -13,9 +13,8 @@ from ur5_pick_place.control.motion_state import is_stop_event
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array, matrix_from_quat
 from ur5_pick_place.report.events import Event
-from ur5_pick_place.report.motion import RecordedJoints
+from ur5_pick_place.report.motion import RecordedJoints, Samples
 from ur5_pick_place.report.recording import Recording
-from ur5_pick_place.report.samples import Samples
 from ur5_pick_place.task.events import read_event
 
 JOINT_STATES = '/joint_states'

@@ -13,8 +13,7 @@ from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.pictures import Film
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.report import command as report
-from ur5_pick_place.report.motion import RecordedJoints
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.motion import RecordedJoints, Samples
 from ur5_pick_place.sim.physics.cell import upright
 
 BEGIN = 1_800_000_000_000_000_000  # [ns] log time of the first message

@@ -21,9 +21,8 @@ from ur5_pick_place.demo.options import read_options
 from ur5_pick_place.demo.recorded_run import arm_of
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.report.motion import Motion, RecordedJoints, motion_of
+from ur5_pick_place.report.motion import Motion, RecordedJoints, Samples, motion_of
 from ur5_pick_place.report.runs import RecordedRun
-from ur5_pick_place.report.samples import Samples
 
 DURATION = 2.0
 

@@ -15,8 +15,7 @@ from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
 from ur5_pick_place.report.evaluation import evaluate, measured, misplacement
-from ur5_pick_place.report.motion import RecordedJoints, motion_of
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.motion import RecordedJoints, Samples, motion_of
 
 MODEL = load_model('ur5')
 T_TOOL_TCP = np.eye(4)

@@ -9,8 +9,7 @@ import pytest
 
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.report.motion import RecordedJoints
-from ur5_pick_place.report.samples import Samples
+from ur5_pick_place.report.motion import RecordedJoints, Samples
 from ur5_pick_place.report.time_shares import FLOOR, SHARES, shares_lines, time_shares
 
 MODEL = load_model('ur5')
