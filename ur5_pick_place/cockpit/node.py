@@ -39,8 +39,7 @@ from ur5_pick_place.cockpit.link import CellLink, Offers
 from ur5_pick_place.cockpit.page import add_keys
 from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
-from ur5_pick_place.cockpit.plots import PERIOD, Plots
-from ur5_pick_place.cockpit.tabs import FaultsTab, JogTab, SolutionsTab
+from ur5_pick_place.cockpit.tabs import PLOT_PERIOD, FaultsTab, JogTab, Plots, SolutionsTab
 from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame, one_line
@@ -170,16 +169,12 @@ class Cockpit(SerialNode):
         ):
             bounded = BoundedReader(self, kind, topic, _LARGEST)
             self.reader.subscribe(kind, topic, partial(_newest, bounded, take), qos, _FRAME)
-        reader = BoundedReader(self, String, 'robot_description', _LARGEST_URDF)
-        self.create_subscription(
-            String, 'robot_description', lambda data: self._on_urdf(reader.read(data)), LATCHED,
-            raw=True,
-        )
+        self._link.hear(String, 'robot_description', self._on_urdf, LATCHED, _LARGEST_URDF)
         SceneFollower(self, self._frames, self._on_world, shows_others=True)
         steady_timer(self, _OFFERS_PERIOD, self._update_offers)
         # Not by timers: each wakes the executor, which costs more than the work.
         self.reader.every(_REFRESH, self._refresh)
-        self.reader.every(PERIOD, self._plot)
+        self.reader.every(PLOT_PERIOD, self._plot)
 
     def destroy_node(self) -> None:
         """Close the page, then the node."""
@@ -199,9 +194,7 @@ class Cockpit(SerialNode):
         self._stillness.update(joints.stamp, joints.q)
         self._view.show_arm(joints.q)
 
-    def _on_urdf(self, message: String | None) -> None:
-        if message is None:
-            return
+    def _on_urdf(self, message: String) -> None:
         try:
             meshes = meshes_of(message.data, self._cell.model, self._prefix)
         except InvalidInput as error:

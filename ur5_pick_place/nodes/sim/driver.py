@@ -50,10 +50,9 @@ from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import ActionFace, TrajectoryServer
 from ur5_pick_place.nodes.sim.dashboard import serve_dashboard
-from ur5_pick_place.nodes.sim.faults import serve_simulation
 from ur5_pick_place.nodes.sim.gripper import ACTION, GripperActions
 from ur5_pick_place.nodes.sim.publishers import Publishers
-from ur5_pick_place.nodes.sim.services import Services
+from ur5_pick_place.nodes.sim.services import Services, serve_simulation
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.controllers.controller_manager import (
     IO_AND_STATUS,

@@ -2,7 +2,7 @@
 """
 Services and command topics of the simulated driver.
 
-Those of trajectories, dashboard and faults have their own modules.
+Those of trajectories and dashboard have their own modules.
 """
 
 import math
@@ -18,7 +18,7 @@ from rclpy.node import Node
 from rclpy.service import Service
 from rclpy.task import Future
 from std_msgs.msg import Bool, Float64MultiArray
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFraction
 
 from ur5_pick_place.errors import InvalidInput, one_line
@@ -36,6 +36,7 @@ from ur5_pick_place.sim.controllers.controller_manager import (
 )
 from ur5_pick_place.sim.controllers.setpoints import ForwardController
 from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.faults import FaultInjector
 from ur5_pick_place.sim.io_controller import Request
 
 # What is claimed instead of joints.
@@ -46,7 +47,7 @@ _CLAIMS = {
 
 
 class Services:
-    """Services and command topics, except those of trajectories, dashboard and faults."""
+    """Services and command topics, except those of trajectories, dashboard and simulations."""
 
     def __init__(self, node: Node, driver: Driver) -> None:
         self._node, self._driver, self._world = node, driver, driver.world
@@ -190,6 +191,43 @@ class Services:
                 f'frame {frame_id!r}: must be {prefix}base_link, {prefix}base, world, or empty'
             )
         return known[frame]
+
+
+def serve_simulation(node: Node, driver: Driver) -> None:
+    """Serve `sim_driver/…`: every fault, one service that clears them all, and more."""
+    faults, world = FaultInjector(driver), driver.world
+
+    def serve(kind: type, name: str, act: Callable[[Any], str]) -> None:
+        def answer(request: Any, response: Any) -> Any:
+            text = ''
+            try:
+                text = act(request)
+                response.success = True
+            except InvalidInput as error:
+                text = str(error)
+                node.get_logger().error(f'{name} refused: {error}')
+            fill(response, message=text)
+            return response
+
+        node.create_service(kind, f'sim_driver/{name}', answer)
+
+    def switch(name: str) -> Callable[[SetBool.Request], str]:
+        return lambda request: (faults.inject if request.data else faults.clear)(name)
+
+    def switch_input(request: SetIO.Request) -> str:
+        driver.io.switch_input(request.pin, bool(request.state))
+        return ''
+
+    def protective_stop(_: Trigger.Request) -> str:
+        driver.robot.protective_stop()
+        return ''
+
+    for name in faults.known:
+        serve(SetBool, f'faults/{name}', switch(name))
+    serve(Trigger, 'clear_faults', lambda _: faults.clear_all())
+    serve(Trigger, 'feed_part', lambda _: world.feed_part())
+    serve(Trigger, 'protective_stop', protective_stop)
+    serve(SetIO, 'switch_input', switch_input)
 
 
 def through_link(
