@@ -100,7 +100,8 @@ def test_what_the_tests_need_is_declared_and_used():
     config = configparser.ConfigParser()
     config.read(REPO / 'setup.cfg')
     plugins = {'pytest_timeout'} if 'timeout' in config['tool:pytest'] else set()
-    assert declared_modules('test_depend') == used | plugins
+    declared = declared_modules('test_depend')
+    assert declared == used | plugins, 'package.xml; also what a test file imports to fake it'
 
 
 def test_the_three_versions_agree():

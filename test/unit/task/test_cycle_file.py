@@ -185,7 +185,8 @@ def test_a_part_that_will_be_gripped_elsewhere_lies_where_it_was_put():
 
 
 # What is replaced in GOOD by what, a text in the line of the error where that is another one than
-# the first that was changed, and what the error names: a row for each kind.
+# the first that was changed, and what the error names: a row for each kind. A stage that
+# GOOD lacks replaces one there, as tests count its lines.
 MALFORMED = [
     (
         'to: tray',

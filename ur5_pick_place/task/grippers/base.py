@@ -44,8 +44,9 @@ class Gripper(ABC):
 
     A kind of gripper is a class with this interface and `settings_type`; the parameter `gripper`
     names it (`registry`). Its constructor touches no device, as the demo builds one to learn its
-    `pins`: connect in `initialise`, after `super().initialise()` unless it needs no tool supply
-    (the part sensor of the simulated cell does), and disconnect in `shutdown`.
+    `pins`: connect in `initialise`, after `super().initialise()` unless it needs no tool supply,
+    and disconnect in `shutdown`. Without it fingers and part sensor of the simulated cell do
+    nothing: its test sets `cell.driver.robot.tool_voltage = 24`.
 
     `part_signal`, `is_closed` and `is_open` are called every tick of 8 ms: for a slow device a
     thread keeps their values, and `initialise` reads the first by `Compute`.
