@@ -416,3 +416,22 @@ def test_no_collision_is_allowed_and_none_is_said_to_be(book):
     matrix.entry_values[0].enabled = [True]
     with pytest.raises(InvalidInput, match="allowed_collision_matrix of 'crate': no collision is"):
         book.apply(scene)
+
+
+def test_what_moveit_allows_between_links_of_the_robot_bars_nothing(book):
+    """It adds what the SRDF allows to each whole scene, as RViz publishes it."""
+    scene = whole(is_diff=False)
+    matrix = scene.allowed_collision_matrix
+    matrix.entry_names = ['base_link', 'camera']
+    rows = [False, True], [True, False]
+    matrix.entry_values = [AllowedCollisionEntry(enabled=row) for row in rows]
+    assert not book.scene(scene) and not book.world.refused
+    for other in ('crate', 'moon'):  # an object, and what nobody knows
+        matrix.entry_names = ['base_link', other]
+        with pytest.raises(InvalidInput, match=f"allowed_collision_matrix of '{other}': no coll"):
+            book.apply(scene)
+    book.object(ADD, 'camera', 1.0)  # an object that is called as a link
+    matrix.entry_names = ['base_link', 'camera']
+    scene.is_diff = True
+    with pytest.raises(InvalidInput, match="allowed_collision_matrix of 'camera': no collision"):
+        book.apply(scene)

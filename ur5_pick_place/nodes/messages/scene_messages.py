@@ -8,6 +8,7 @@ its key in `World.refused`.
 """
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -237,17 +238,22 @@ def _mesh_message(mesh: Mesh) -> MeshMessage:
     return message
 
 
-def unsupported(message: SimpleNamespace, T_base_frame: Callable[[str], Array]) -> list[str]:
+def unsupported(
+    message: SimpleNamespace,
+    T_base_frame: Callable[[str], Array],
+    is_link: Callable[[str], bool],
+) -> list[str]:
     """
     Return why parts of a PlanningScene, other than its obstacles, are not supported.
 
     `T_base_frame` returns the known pose (4, 4) of a frame in `base`, or raises `UnknownFrame`.
+    `is_link` returns whether a name is a link of the robot's, and no object's: MoveIt adds the
+    pairs of links that the robot's SRDF allows to each scene, and those are checked all the same.
     """
-    matrix = message.allowed_collision_matrix
     found = []
-    allowed = any(entry.enabled.any() for entry in matrix.entry_values)
-    if allowed or matrix.default_entry_values.any():
-        names = ', '.join(map(shown, [*matrix.entry_names, *matrix.default_entry_names][:8]))
+    named = [name for name in _allowed(message.allowed_collision_matrix) if not is_link(name)]
+    if named:
+        names = ', '.join(map(shown, named[:8]))
         found.append(
             f'allowed_collision_matrix of {names}: no collision is allowed here; use touch_links '
             'of an attached object, or remove the object'
@@ -265,6 +271,18 @@ def unsupported(message: SimpleNamespace, T_base_frame: Callable[[str], Array]) 
             )
             break  # the others are likely to be refused for the same reason
     return found
+
+
+def _allowed(matrix: SimpleNamespace) -> list[str]:
+    """Return the names between which an AllowedCollisionMatrix allows any collision."""
+    names, defaults = matrix.entry_names, matrix.default_entry_names
+    found: dict[str, None] = {}
+    for i, entry in enumerate(matrix.entry_values):
+        if entry.enabled.any():
+            found |= dict.fromkeys([*(names[i : i + 1] or '?'), *compress(names, entry.enabled)])
+    if matrix.default_entry_values.any():
+        found |= dict.fromkeys(defaults or '?')
+    return list(found)
 
 
 def _unknown_transform(

@@ -9,6 +9,7 @@ as a whole; one whose objects could not be read, until one with `is_diff` false 
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -242,6 +243,11 @@ class SceneBook:
                 "supported; publish them on TF, or give poses in the object's own frame"
             )
 
+    def _is_frame(self, name: str) -> bool:
+        with suppress(InvalidInput):
+            return self._frames.T_base_frame(name, lambda _link: T_BASE_LINK_BASE) is not None
+        return False
+
     def _T_base_link(self, message: SimpleNamespace) -> Array:
         """Return T_base_link_object (4, 4)."""
         header = message.header
@@ -354,7 +360,12 @@ class SceneBook:
                     refused[_key(topic, thing.id)] = f'object {shown(thing.id)}: {reason(error)}'
                 else:
                     lifted += self._lifted(topic, thing)
-        wrong = unsupported(message, lambda name: self._frames.T_base_frame(name, self._arm))
+        ids = {*world.objects, *world.attached}
+        wrong = unsupported(
+            message,
+            lambda name: self._frames.T_base_frame(name, self._arm),
+            lambda name: name not in ids and self._is_frame(name),
+        )
         if wrong:
             refused[_SETTINGS] = '; '.join(wrong)
         if len(message.world.octomap.octomap.data):
