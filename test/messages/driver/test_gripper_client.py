@@ -14,7 +14,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.driver.gripper_client import GripperClient, position_in
 from ur5_pick_place.nodes.pick_place.settings import chosen_gripper
 from ur5_pick_place.nodes.ros.distro import TakenMessage
-from ur5_pick_place.nodes.sim.gripper import GripperActions
+from ur5_pick_place.nodes.sim.actions import GripperActions
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.sim.gripper_server import GripperFault, GripperServer
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL

@@ -48,9 +48,13 @@ from ur5_pick_place.nodes.cell.robot_settings import config_file
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.sim.actions import ActionFace, TrajectoryServer
+from ur5_pick_place.nodes.sim.actions import (
+    GRIPPER_ACTION,
+    ActionFace,
+    GripperActions,
+    TrajectoryServer,
+)
 from ur5_pick_place.nodes.sim.dashboard import serve_dashboard
-from ur5_pick_place.nodes.sim.gripper import ACTION, GripperActions
 from ur5_pick_place.nodes.sim.publishers import Publishers
 from ur5_pick_place.nodes.sim.services import Services, serve_simulation
 from ur5_pick_place.settings import Settings, setting
@@ -61,7 +65,7 @@ from ur5_pick_place.sim.controllers.controller_manager import (
     UNSCALED,
 )
 from ur5_pick_place.sim.driver import Driver, DriverSettings
-from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
+from ur5_pick_place.sim.grippers import ACTION
 from ur5_pick_place.sim.physics.scene_boxes import load_boxes, load_table_height
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import ContactSettings
@@ -111,7 +115,7 @@ class SimDriver(SerialNode):
         cell, driver_settings, contact, own = declare_settings(
             self, CellSettings, DriverSettings, ContactSettings, SimDriverSettings
         )
-        grips = [f'{ACTION}/_action/send_goal'] if cell.gripper == GRIPPER_ACTION else []
+        grips = [f'{GRIPPER_ACTION}/_action/send_goal'] if cell.gripper == ACTION else []
         refuse_if_served(self, [*_SERVED, *grips])
         scene = own.scene_file and config_file(own.scene_file)
         boxes = load_boxes(scene) if scene else ()
