@@ -102,7 +102,6 @@ class Dashboard:
         }
 
     def show_popup(self, message: str) -> Answer:
-        """Show a message on the pendant."""
         self._robot.popup = message
         return Answer(True, 'showing popup')
 
@@ -113,7 +112,6 @@ class Dashboard:
         return Answer(False, f'File not found: {file}')
 
     def set_user_role(self, role: str) -> Answer:
-        """Set the role of the user."""
         lacking = self.lacking('user_role')
         if lacking or role not in ROLES:
             return lacking or Answer(False, f'Failed setting user role: {role}')

@@ -296,8 +296,6 @@ _log = logging.getLogger(__name__)
 
 
 class FaultInjector:
-    """The faults of one driver."""
-
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.known = FAULTS | GRIPPER_FAULTS[driver.world.settings.gripper]

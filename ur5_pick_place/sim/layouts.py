@@ -41,12 +41,10 @@ class Layout(NamedTuple):
 
     @property
     def start(self) -> SpotPose:
-        """The start of the demo."""
         return self.picks[0]
 
     @property
     def target(self) -> SpotPose:
-        """The target of the demo."""
         return self.releases[0]
 
 

@@ -160,13 +160,11 @@ class Robot:
         return True
 
     def pause(self) -> bool:
-        """Pause the program."""
         if self.program is Program.PLAYING:
             self.program = Program.PAUSED
         return self.program is Program.PAUSED
 
     def close_popup(self) -> bool:
-        """Close the popup on the pendant."""
         self.popup = ''
         return True
 

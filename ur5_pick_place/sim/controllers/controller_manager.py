@@ -33,8 +33,6 @@ _TYPES = {
 
 @dataclass
 class Controller:
-    """One loaded controller."""
-
     name: str
     type: str
     active: bool
