@@ -14,12 +14,12 @@ from ur5_pick_place.demo.spots import SpotChecker, default_spots, spot_of
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, load_model
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
+from ur5_pick_place.kinematics.transforms import pose_distance
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.layouts import home
 from ur5_pick_place.sim.physics.cell import ARM, HAND, load_cell
@@ -165,7 +165,7 @@ def test_a_cycle_places_the_cube_within_half_a_millimetre(how, ur_type, method, 
     cell.wait(0.3)
     assert not cell.stop_reason
     laid = cell.world.T_base_link_world @ cell.T_world_part
-    assert max(cell.placement(target)[0], distance(laid, target.T_base_link_part)[0]) < 0.5e-3
+    assert max(cell.placement(target)[0], pose_distance(laid, target.T_base_link_part)[0]) < 0.5e-3
     assert cell.speed < 1.005, 'no joint beyond the speed of its type'
     assert min(lowest) > 0.02, 'the TCP comes to the cube from above'
 

@@ -31,7 +31,12 @@ from ur5_pick_place.demo.spots import Spot, T_tool_grip
 from ur5_pick_place.errors import ExecutionError, InvalidInput, InvalidRobotState
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_LINK_BASE,
+    Array,
+    inverse_transform,
+    pose_distance,
+)
 from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 from ur5_pick_place.nodes.messages.conversions import (
     joints_from_state,
@@ -44,7 +49,6 @@ from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.faults import FAULTS
 from ur5_pick_place.sim.io_controller import TOOL_PINS
 from ur5_pick_place.sim.physics.cell import PART_SIZE
@@ -189,7 +193,7 @@ class NodesCell:
         assert self._gripped is not None
         q, T_world_part = self._gripped
         T_tcp_part = inverse_transform(self._T_world_tcp(q)) @ T_world_part
-        return distance(target.T_base_link_grip @ T_tcp_part, self.T_world_part)
+        return pose_distance(target.T_base_link_grip @ T_tcp_part, self.T_world_part)
 
     def _T_world_tcp(self, q: Array) -> Array:
         return np.asarray(T_BASE_LINK_BASE @ forward(self._model, q) @ self._T_tool_tcp)

@@ -32,14 +32,18 @@ from ur5_pick_place.demo.spots import Spot
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.kinematics.mounting import Mounting
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_BASE_LINK,
+    Array,
+    inverse_transform,
+    pose_distance,
+)
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.sim.controllers.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver, DriverSettings
 from ur5_pick_place.sim.faults import FaultInjector
@@ -158,7 +162,7 @@ class InProcessCell:
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._T_tcp_part is not None
         wanted = target.T_base_link_tcp(self.station.planner.scene) @ self._T_tcp_part
-        return distance(wanted, self.world.T_base_link_world @ self.T_world_part)
+        return pose_distance(wanted, self.world.T_base_link_world @ self.T_world_part)
 
     def figures(self) -> dict[str, float]:
         self.station.machine.plan = None  # up to 0.5 MB, and another one in each cycle

@@ -13,7 +13,7 @@ from ur5_pick_place.client import requests
 from ur5_pick_place.client.connection import PLANNER
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
-from ur5_pick_place.kinematics.transforms import Array, log_so3
+from ur5_pick_place.kinematics.transforms import Array, pose_distance
 
 _LISTENER = 2.0  # [s] for a topic's subscriber to be discovered
 _LONGEST = 60.0  # [s]
@@ -144,6 +144,5 @@ def time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float)
     linear, angular = np.linalg.norm(twist[:3]), np.linalg.norm(twist[3:])
     if angular * elapsed > _MAX_ANGLE:
         return elapsed
-    if linear > 0.0:
-        return float(np.linalg.norm((T_after - T_before)[:3, 3]) / linear)
-    return float(np.linalg.norm(log_so3(T_before[:3, :3].T @ T_after[:3, :3])) / angular)
+    moved, turned = pose_distance(T_before, T_after)
+    return float(moved / linear if linear > 0.0 else turned / angular)

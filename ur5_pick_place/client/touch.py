@@ -26,12 +26,14 @@ _RESTART = 'restart the nodes to use it, and teach the places again'
 
 
 class _Touches(ABC):
-    """Touches so far; `scene_file` returns that of the nodes."""
+    """Touches so far; `scene_file` returns that of the nodes, `mounting` tells what is level."""
 
     link: ClassVar[str]
 
-    def __init__(self, where: Where, scene_file: Callable[[], str]) -> None:
-        self._where, self._scene_file = where, scene_file
+    def __init__(
+        self, where: Where, scene_file: Callable[[], str], mounting: Mounting = FLOOR
+    ) -> None:
+        self._where, self._scene_file, self._mounting = where, scene_file, mounting
         self._poses: list[Array] = []
 
     def take(self) -> int:
@@ -90,13 +92,7 @@ class TcpTouches(_Touches):
 
 
 class TableTouches(_Touches):
-    """Touches of the table with the TCP; `mounting` tells what is level."""
-
-    def __init__(
-        self, where: Where, scene_file: Callable[[], str], mounting: Mounting = FLOOR
-    ) -> None:
-        super().__init__(where, scene_file)
-        self._mounting = mounting
+    """Touches of the table with the TCP."""
 
     link = 'tcp'
 

@@ -27,7 +27,7 @@ from ur5_pick_place.commands.arguments import finite
 from ur5_pick_place.errors import ExecutionError, TimedOut, fixed
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
-from ur5_pick_place.kinematics.transforms import Array, log_so3
+from ur5_pick_place.kinematics.transforms import Array, pose_distance
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.nodes.ros.process import start_ros
 from ur5_pick_place.terminal import Parser, check_metres, command, ending_signals, number_within
@@ -181,11 +181,10 @@ def _run(mover: MoveTo, args: argparse.Namespace) -> None:
     measured = mover.measure()
     T = mover.tcp(measured)
     _print_state('measured', measured, T, mover.mounting)
-    miss = (T - T_goal)[:3, 3] * 1000.0
-    turn = math.degrees(float(np.linalg.norm(log_so3(T_goal[:3, :3].T @ T[:3, :3]))))
-    x, y, z = (fixed(v, 3) for v in miss)
+    away, turn = pose_distance(T_goal, T)
+    x, y, z = (fixed(v, 3) for v in 1e3 * (T - T_goal)[:3, 3])
     print(f'measured minus commanded: ({x}, {y}, {z}) mm, ', end='')
-    print(f'{float(np.linalg.norm(miss)):.3f} mm and {turn:.4f} deg in total')
+    print(f'{1e3 * away:.3f} mm and {math.degrees(turn):.4f} deg in total')
 
 
 @command('move_to')

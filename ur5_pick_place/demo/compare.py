@@ -25,9 +25,8 @@ from ur5_pick_place.demo.options import DemoOptions, add_start_and_target, read_
 from ur5_pick_place.demo.processes import working_folder
 from ur5_pick_place.demo.recorded_run import Changes, arm_of, record_run, write_runs
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, pose_distance
 from ur5_pick_place.report.command import read_report
-from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.report.motion import Motion, distance_to_segment
 from ur5_pick_place.report.runs import RecordedRun
 from ur5_pick_place.sim.physics.world import CellSettings
@@ -76,7 +75,7 @@ class MeasuredMove:
     @property
     def error(self) -> tuple[float, float]:
         """Distance of the TCP from its goal at the end, [m] and [rad]."""
-        return distance(self.T_goal, self.trace.T_base_tcp[-1])
+        return pose_distance(self.T_goal, self.trace.T_base_tcp[-1])
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,9 @@ from ur5_pick_place.demo.cycle_layout import Attendant, Task
 from ur5_pick_place.demo.progress import ProgressDisplay
 from ur5_pick_place.demo.spots import Spot, T_tool_grip
 from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, pose_distance
 from ur5_pick_place.nodes.messages.conversions import pose_to_matrix, to_seconds
 from ur5_pick_place.planning.scene.scene import Scene
-from ur5_pick_place.report.evaluation import distance
 from ur5_pick_place.task.cycle.stages import Stage
 
 START_TIME = 30.0  # [s] for the nodes to start
@@ -198,7 +197,7 @@ class SimulatedCell(PickPlaceClient):
 
         def is_there() -> bool:
             parts = self.T_base_link_parts
-            miss = distance(T_base_link_part, parts[-1]) if len(parts) else (math.inf, 0.0)
+            miss = pose_distance(T_base_link_part, parts[-1]) if len(parts) else (math.inf, 0.0)
             return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))
 
         deadline = time.monotonic() + _PLACING

@@ -181,6 +181,12 @@ def body_error(T: Array, T_goal: Array) -> Array:
     return error
 
 
+def pose_distance(T_a: Array, T_b: Array) -> tuple[float, float]:
+    """Return the distance [m] and the angle [rad] between two poses (4, 4)."""
+    delta = inverse_transform(T_a) @ T_b
+    return float(np.linalg.norm(delta[:3, 3])), float(np.linalg.norm(log_so3(delta[:3, :3])))
+
+
 def quat_from_matrix(R: ArrayLike) -> Array:
     """Return unit quaternions (..., 4) x, y, z, w with w >= 0 of rotations (..., 3, 3)."""
     matrices = np.ascontiguousarray(R, dtype=np.float64)

@@ -22,6 +22,7 @@ from ur5_pick_place.kinematics.transforms import (
     Array,
     inverse_transform,
     log_so3,
+    pose_distance,
     tool_down,
 )
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
@@ -114,7 +115,7 @@ def measured(
     ended = samples.parts[1][-1]
     if not len(ends) or len(ended) < len(ends) or np.isnan(ended[: len(ends)]).any():
         return found
-    misses = [distance(*pair) for pair in zip(ends, ended, strict=False)]
+    misses = [pose_distance(*pair) for pair in zip(ends, ended, strict=False)]
     for unit, errors in zip(('m', 'rad'), zip(*misses, strict=True), strict=True):
         found[f'placement_errors_{unit}'] = errors
         found[f'placement_error_{unit}'] = max(errors)
@@ -127,7 +128,8 @@ def measured(
         offset = tool_down(0.0, 0.0, 0.0, 0.0) @ T_tcp_part  # its own inverse
         found['grip_offset_m'] = tuple(offset[:3, 3].tolist())
         found['grip_offset_rad'] = tuple(log_so3(offset[:3, :3]).tolist())
-        found['in_hand_error_m'], found['in_hand_error_rad'] = distance(ends[0] @ offset, ended[0])
+        miss = pose_distance(ends[0] @ offset, ended[0])
+        found['in_hand_error_m'], found['in_hand_error_rad'] = miss
     return found
 
 
@@ -147,12 +149,6 @@ def misplacement(found: Mapping[str, Any], is_displaced: bool) -> str:
         f'placement error{how} {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg: must be '
         f'at most {1e3 * TOLERANCE_M:.0f} mm and {math.degrees(TOLERANCE_RAD):.0f} deg'
     )
-
-
-def distance(T_a: Array, T_b: Array) -> tuple[float, float]:
-    """Return the distance [m] and the angle [rad] between two poses (4, 4)."""
-    delta = inverse_transform(T_a) @ T_b
-    return float(np.linalg.norm(delta[:3, 3])), float(np.linalg.norm(log_so3(delta[:3, :3])))
 
 
 def _spot(values: Any, prefix: str) -> dict[str, float]:

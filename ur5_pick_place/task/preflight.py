@@ -12,7 +12,7 @@ from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus, mode_fault
 from ur5_pick_place.errors import fixed, one_line
 from ur5_pick_place.kinematics.model import ARMS, UR_TYPES
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
+from ur5_pick_place.kinematics.transforms import Array, pose_distance
 
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
 """The nodes of a cell, besides the driver."""
@@ -295,8 +295,7 @@ def _calibration(seen: Observed) -> Check:
                      'start robot_state_publisher (the driver does), with the same tf_prefix')
     if seen.T_fk is None:
         return Check(name, 'compute_fk does not answer', 'start ik_service')
-    off = inverse_transform(seen.T_fk) @ seen.T_tf
-    away, turn = float(np.linalg.norm(off[:3, 3])), float(np.linalg.norm(log_so3(off[:3, :3])))
+    away, turn = pose_distance(seen.T_fk, seen.T_tf)
     text = f'TF and our kinematics differ by {1e3 * away:.2f} mm, {np.rad2deg(turn):.2f} deg'
     if away > _SAME[0] or turn > _SAME[1]:
         return Check(name, text, 'give driver and nodes the same ur_type and '

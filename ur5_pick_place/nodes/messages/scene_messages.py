@@ -20,7 +20,7 @@ from shape_msgs.msg import MeshTriangle, SolidPrimitive
 from shape_msgs.msg import Plane as PlaneMessage
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, pose_distance
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, numbers_to_matrix
 from ur5_pick_place.planning.scene.shapes import (
     Cone,
@@ -302,5 +302,5 @@ def _unknown_transform(
     if np.abs(T - T_known).max() <= _SAME_POSE:
         return ''
     here, there = ([round(float(x), 4) for x in pose[:3, 3]] for pose in (T, T_known))
-    angle = np.degrees(np.linalg.norm(log_so3(T_known[:3, :3].T @ T[:3, :3])))
+    angle = np.degrees(pose_distance(T_known, T)[1])
     return f'at {here} m, known at {there} m and turned by {angle:.3g} deg to it'

@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
+from ur5_pick_place.kinematics.transforms import Array, pose_distance
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.task.places.names import HOME
 
@@ -125,9 +125,8 @@ def is_same(kept: TaughtPose, taught: TaughtPose) -> bool:
 
 def coincide(one: TaughtPose, other: TaughtPose) -> bool:
     """Return whether two places are one: at one spot, with the hand turned alike."""
-    apart = inverse_transform(one.T_base_tcp) @ other.T_base_tcp
-    away, turned = np.linalg.norm(apart[:3, 3]), np.linalg.norm(log_so3(apart[:3, :3]))
-    return bool(away < _SAME_PLACE and turned < _SAME_TURN)
+    away, turned = pose_distance(one.T_base_tcp, other.T_base_tcp)
+    return away < _SAME_PLACE and turned < _SAME_TURN
 
 
 def changes(then: Provenance, now: Provenance) -> dict[str, list[Any]]:
