@@ -41,11 +41,10 @@ takes_demo := METHOD UR_TYPE MOUNTING GRIPPER START TARGET RTF SEED WALL CYCLE G
 takes_cell := UR_TYPE MOUNTING GRIPPER RTF PORT PARTS CYCLE
 takes_faults := NODES RTF UR_TYPE METHOD JOBS DASK
 takes_soak := NODES RTF UR_TYPE N SEED METHOD GRIPPER JOBS DASK
-is_given = $(filter command,$(firstword $(origin $(1))))
 $(foreach goal,$(filter demo cell faults soak,$(MAKECMDGOALS)),\
-  $(foreach name,METHOD UR_TYPE MOUNTING GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS NODES,\
-    $(if $(and $(call is_given,$(name)),$(filter-out $(takes_$(goal)),$(name))),\
-      $(error make $(goal) does not take $(name), only $(takes_$(goal))))))
+  $(foreach word,$(subst \ ,,$(MAKEOVERRIDES)),$(if $(findstring =,$(word)),\
+    $(foreach name,$(filter-out PYTHON ROS SHELL $(takes_$(goal)),$(firstword $(subst =, ,$(subst :,,$(word))))),\
+      $(error make $(goal) does not take $(name), only $(takes_$(goal)))))))
 
 # Without bytecode files each node compiles all its modules at each start, and pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE
