@@ -56,6 +56,8 @@ class Sample(Settings):
     offset: tuple[float, ...] = setting((0.5, 0.5), 'an offset', low=-1.0, high=1.0, length=2)
     grid: tuple[int, ...] = setting((1, 1), 'cells', low=1, high=50, length=2)
     names: tuple[str, ...] = setting(('a', 'b'), 'names')
+    signal: str = setting('none', 'a signal', choices=('none', 'input'))
+    checked: bool = setting(True, 'a check')
 
 
 @pytest.fixture
@@ -131,6 +133,19 @@ def test_other_kinds_do_not_serve_as_floats(declare, value):
 def test_a_list_of_whole_numbers_takes_no_fractions(declare):
     with pytest.raises(InvalidInput, match='grid'):
         declare(grid=[1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ('given', 'said'),
+    [
+        ({'signal': False}, 'must be text; put it in quotes, as YAML reads on, off, yes and no'),
+        ({'signal': 5}, 'signal = 5: must be text; put it in quotes'),
+        ({'checked': 'true'}, "checked = 'true': must be true or false"),
+    ],
+)
+def test_a_word_that_yaml_reads_as_something_else_is_refused_with_its_cure(declare, given, said):
+    with pytest.raises(InvalidInput, match=said):
+        declare(**given)
 
 
 def test_an_unknown_parameter_is_refused_with_the_nearest_name(declare):

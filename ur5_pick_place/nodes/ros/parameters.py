@@ -128,11 +128,11 @@ def _descriptor(f: Any) -> ParameterDescriptor:
         text += f' (one of: {", ".join(meta["choices"])})'
     descriptor = ParameterDescriptor(description=text, read_only=True)
     low, high = meta['low'], meta['high']
-    # A whole number in YAML for a float is a common mistake, a list of names may be empty, and a
-    # mandatory parameter has no default: all need dynamic typing; Settings checks the type.
+    # A whole number in YAML for a float is a common mistake, `off` for a text is false, a list of
+    # names may be empty, and a mandatory parameter has no default: all need dynamic typing;
+    # Settings checks the type.
     kind = type(f.default[0]) if meta['kind'] is tuple else meta['kind']
-    is_list_of_names = meta['kind'] is tuple and kind is str
-    descriptor.dynamic_typing = kind is float or is_list_of_names or f.default is None
+    descriptor.dynamic_typing = kind is not int or f.default is None
     if meta['kind'] in (int, float):
         if meta['kind'] is float and (low is not None or high is not None):
             descriptor.floating_point_range = [
