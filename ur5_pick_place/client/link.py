@@ -26,6 +26,7 @@ from ur5_pick_place.client.connection import IK, PLANNER, STATES, TASK, Connecti
 from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.control.motion_state import STOPPING
 from ur5_pick_place.errors import ExecutionError, TimedOut, Ur5PickPlaceError
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, to_seconds
 from ur5_pick_place.nodes.ros.distro import on_liveliness, origin_of
@@ -180,6 +181,11 @@ class Link(Connection):
         """Raise `ExecutionError` once this client is closed."""
         if self._is_closed:
             raise ExecutionError('this client is closed: make a new PickPlaceClient')
+
+    def joints(self) -> tuple[Array, JointState]:
+        """See `ReceivedMessages`; `ExecutionError` once this client is closed."""
+        self.check_open()
+        return self.received.joints()
 
     # -- waiting -------------------------------------------------------------------------------
 
@@ -368,11 +374,11 @@ class Link(Connection):
 
         Returns the ROS time that has passed [s]; in a simulation it differs from wall-clock time.
         """
-        begin, first = time.monotonic(), self.received.joints()[1].header.stamp
+        begin, first = time.monotonic(), self.joints()[1].header.stamp
         for i in range(max(1, round(seconds / _PERIOD))):
             if missing := self.received.missing_nodes_text():
                 raise ExecutionError(f'{missing}')
-            message.header.stamp = self.received.joints()[1].header.stamp
+            message.header.stamp = self.joints()[1].header.stamp
             publisher.publish(message)
             time.sleep(max(0.0, begin + (i + 1) * _PERIOD - time.monotonic()))
-        return to_seconds(self.received.joints()[1].header.stamp) - to_seconds(first)
+        return to_seconds(self.joints()[1].header.stamp) - to_seconds(first)

@@ -124,12 +124,12 @@ class PickPlaceClient:
     @property
     def joints(self) -> Array:
         """Present joints (6,) [rad] in controller order; `ExecutionError` without recent ones."""
-        return self._link.received.joints()[0].copy()
+        return self._link.joints()[0].copy()
 
     @property
     def stamped_joints(self) -> tuple[float, Array]:
         """The robot's time of the present joints [s], and these, as `joints`."""
-        q, message = self._link.received.joints()
+        q, message = self._link.joints()
         return to_seconds(message.header.stamp), q.copy()
 
     @property
@@ -458,7 +458,7 @@ class PickPlaceClient:
         return Mounting.read(self._link.parameters['mounting']) if frame in own else FLOOR
 
     def _pose_of(self, link: str) -> Array:
-        joints = self._link.received.joints()[1]
+        joints = self._link.joints()[1]
         # No frame means the arm's own base_link, even if a mobile base has one of that name.
         request = requests.fk_request(link, '', joints)
         return requests.fk_pose(self._link.call(GetPositionFK, 'compute_fk', request))
@@ -492,7 +492,7 @@ class PickPlaceClient:
     def _new_stamp(self) -> Time:
         """Return the time of the cell, with nanoseconds that no pose of this client had before."""
         try:
-            now = self._link.received.joints()[1].header.stamp
+            now = self._link.joints()[1].header.stamp
         except ExecutionError:  # for a frame that does not move
             now = time_to_msg(time.time())
         self._poses += 1
@@ -543,7 +543,7 @@ class PickPlaceClient:
         seen: list[Event] = []
         is_over = False
         with self._link.received.listening() as collected:
-            earliest = to_seconds(self._link.received.joints()[1].header.stamp) - _SAME_TIME
+            earliest = to_seconds(self._link.joints()[1].header.stamp) - _SAME_TIME
             try:
                 is_accepted, message = self._trigger(name)
                 if not is_accepted:

@@ -63,11 +63,16 @@ def numbers(name: str, values: Any, count: int, unit: str) -> Array:
     """Return a user's numbers as an array (count,); `InvalidInput` unless all are finite."""
     with suppress(ValueError, OverflowError):  # ragged, or an int too large for a float
         entries = np.asarray(values, dtype=object)
-        if entries.shape == (count,) and all(map(_is_number, entries)):
-            found = entries.astype(np.float64)
+        if entries.shape == (count,) and all(_is_number(_item(v)) for v in entries):
+            found = np.array([float(_item(v)) for v in entries])
             if np.isfinite(found).all():
                 return found
     raise InvalidInput(f'{name} = {quoted(values)}: must be {count} finite numbers [{unit}]')
+
+
+def _item(value: Any) -> Any:
+    """Return the number in an array or a tensor of no dimensions; anything else as it is."""
+    return value.item() if getattr(value, 'shape', None) == () else value
 
 
 def _is_number(value: Any) -> bool:
@@ -77,9 +82,11 @@ def _is_number(value: Any) -> bool:
 
 def number(name: str, value: Any, low: float, high: float, unit: str = '') -> float:
     """Return a user's number; `InvalidInput` if it is not one, or outside `low` to `high`."""
-    if not _is_number(value) or not low <= value <= high:
-        unit = f' {unit}' if unit else ''
-        bounds = f'{low:g} to {high:g}{unit}'
+    value, unit = _item(value), unit and f' {unit}'
+    bounds = f'{low:g} to {high:g}{unit}'
+    if not _is_number(value):
+        raise InvalidInput(f'{name} = {quoted(value)}: must be a number in {bounds}')
+    if not low <= value <= high:
         raise InvalidInput(f'{name} = {quoted(value)}{unit}: must lie in {bounds}')
     return float(value)
 

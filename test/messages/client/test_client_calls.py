@@ -60,6 +60,9 @@ class FakeLink:
     def check_open(self):
         pass
 
+    def joints(self):
+        return self.received.joints()
+
     def services(self, _prefix):
         return ('home', 'start', 'target')
 
@@ -173,6 +176,8 @@ def test_an_argument_that_would_be_ignored_is_refused(cell, link, call, names):
         (lambda c: c.solutions(np.eye(4), avoid_collisions='no'), 'must be True or False'),
         (lambda c: c.run(on_event='print'), "on_event = 'print': must be a function"),
         (lambda c: c.move_to(np.array([0.4, 0.0, 0.1])), 'place .* is unknown'),
+        (lambda c: c.move_to('start', scaling='0.5'), "'0.5': must be a number in 0 to 1$"),
+        (lambda c: c.solutions(xyz=(0.4, 0, 0.1), yaw_deg=True), 'must be a number in -360'),
         (lambda c: c.teach(np.array([0.4, 0.0, 0.1])), 'place .* is unknown'),
     ],
 )
@@ -406,6 +411,15 @@ def test_the_thread_that_reads_replies_sends_the_goals(real_link, monkeypatch):
     assert action.senders == ['pick_place client'] * 2
 
 
+def test_a_closed_client_says_so_instead_of_suspecting_the_driver(real_link, monkeypatch):
+    monkeypatch.setattr(pick_place_client.Link, 'to_cell', lambda *_: real_link)
+    cell = PickPlaceClient()
+    cell.close()
+    for ask in (lambda: cell.joints, lambda: cell.stamped_joints, lambda: cell.tcp, cell.go_home):
+        with pytest.raises(ExecutionError, match='this client is closed: make a new'):
+            ask()
+
+
 def test_a_goal_that_cannot_be_sent_is_its_senders_error_and_others_go_on(real_link, monkeypatch):
     halted = []
     monkeypatch.setattr(real_link, 'action', lambda *_: Action(UnicodeError('no text')))
@@ -446,6 +460,8 @@ def test_what_is_no_pose_is_refused_before_anything_is_sent(given):
 def test_a_point_is_meant_tool_down_with_its_yaw_in_degrees():
     T = requests.tcp_pose((0.4, 0.1, 0.2), 90, None)
     assert np.allclose(T, tool_down(0.4, 0.1, 0.2, np.pi / 2))
+    point = [np.array(0.4), np.float32(0.125), 0.2]  # of no dimensions, as torch gives them too
+    assert np.allclose(requests.tcp_pose(point, np.array(90), None)[:2, 3], (0.4, 0.125))
     box = requests.upright_pose([0.4, 0.1, 0.2], 90.0, None)
     assert np.allclose(box[:3, :3], [[0, -1, 0], [1, 0, 0], [0, 0, 1]])
 
