@@ -58,6 +58,10 @@ def test_stop_by_mouse_key_and_folded_panel(served) -> None:
         page.run(f'{spare}.click()')
         page.until(lambda: len(stops) == 3, 'the spare Stop to act')
 
+        server.stop()
+        said = f"{spare}?.disabled && {spare}.innerText.startsWith('No connection')"
+        page.until(lambda: page.run(said), 'a Stop that says that it cannot be sent')
+
 
 def test_the_jog_keys_hold_only_a_button_that_is_seen_and_leave_others_their_keys(served) -> None:
     server, address = served

@@ -75,7 +75,11 @@
   setInterval(() => {
     const stop = find('Stop');
     const box = stop ? stop.getBoundingClientRect() : {height: 0};
-    const isSeen = box.height > 0 && box.top >= 0 && box.bottom <= window.innerHeight;
+    // Without a connection viser dims its panel, and drops each click without a word.
+    const isLost = Boolean(stop) && getComputedStyle(stop).pointerEvents === 'none';
+    spare.textContent = isLost ? 'No connection: Stop does nothing here' : 'Stop';
+    spare.disabled = isLost;
+    const isSeen = !isLost && box.height > 0 && box.top >= 0 && box.bottom <= window.innerHeight;
     if (!isSeen && !spare.isConnected) document.body.appendChild(spare);
     if (isSeen && spare.isConnected) spare.remove();
   }, 250);
