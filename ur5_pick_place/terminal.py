@@ -16,9 +16,11 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+
+T = TypeVar('T')
 
 _PACKAGE = 'ur5_pick_place'
 _ROS = (
@@ -64,6 +66,18 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(
             [f' {word}' if _NEGATIVE.match(word) else word for word in words], namespace
         )
+
+
+def reading(read: Callable[[str], T]) -> Callable[[str], T]:
+    """Return a reader of a command-line text whose `InvalidInput` argparse prints as it is."""
+
+    def convert(text: str) -> T:
+        try:
+            return read(text)
+        except InvalidInput as error:
+            raise argparse.ArgumentTypeError(str(error)) from error
+
+    return convert
 
 
 def seed_number(text: str) -> int:

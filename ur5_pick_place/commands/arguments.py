@@ -15,6 +15,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, Model, load_model
 from ur5_pick_place.kinematics.mounting import FLOOR, NAMED, Mounting
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
+from ur5_pick_place.terminal import reading
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision.collision import CollisionModel
@@ -88,19 +89,12 @@ def add_mounting(parser: argparse.ArgumentParser, remark: str = '') -> None:
     """Add the option that tells how the arm is mounted."""
     parser.add_argument(
         '--mounting',
-        type=_mounting,
+        type=reading(Mounting.read),
         default=FLOOR,
         metavar='HOW',
         help=f'how the base is mounted: {", ".join(NAMED)}, or its roll and pitch [deg], such as '
         f'"0 30" (default: floor){remark}',
     )
-
-
-def _mounting(text: str) -> Mounting:
-    try:
-        return Mounting.read(text)
-    except InvalidInput as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def add_arm_arguments(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,14 @@ from ur5_pick_place.sim.controller.personality import SERIES, personality
 from ur5_pick_place.sim.controller.server import Server
 from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
 from ur5_pick_place.sim.physics.world import CellSettings
-from ur5_pick_place.terminal import Ended, Parser, command, number_within, signals_raised
+from ur5_pick_place.terminal import (
+    Ended,
+    Parser,
+    command,
+    number_within,
+    reading,
+    signals_raised,
+)
 
 _HOST = '127.0.0.1'
 _RTF = (0.01, 100.0)
@@ -109,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         '--programs',
-        type=user_path,
+        type=reading(user_path),
         metavar='FOLDER',
         help="programs for the dashboard: 'load x.urp' finds FOLDER/x.urp or FOLDER/x.script",
     )

@@ -33,7 +33,7 @@ from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task import events
 from ur5_pick_place.task.motions import IK, TaskSettings
 from ur5_pick_place.task.places.names import is_above, taught_place
-from ur5_pick_place.terminal import Ended, Parser, command, signals_raised
+from ur5_pick_place.terminal import Ended, Parser, command, reading, signals_raised
 
 PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 _LINES = ('lin', 'lin_or_ptp')
@@ -354,7 +354,9 @@ def _parser() -> argparse.ArgumentParser:
         help=f'lag of the servos, default {CellSettings().servo_lag:g}; joints are slowed in '
         'proportion to a larger lag, to stay within the path tolerance',
     )
-    parser.add_argument('--out', type=user_path, default='out', help='folder for JSON and plot')
+    parser.add_argument(
+        '--out', type=reading(user_path), default='out', help='folder for JSON and plot'
+    )
     return parser
 
 

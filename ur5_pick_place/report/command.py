@@ -23,7 +23,7 @@ from ur5_pick_place.report.recording import newest_recording, read_recording
 from ur5_pick_place.report.runs import RecordedRun, recorded_runs
 from ur5_pick_place.report.time_shares import shares_lines
 from ur5_pick_place.report.topics import is_wanted
-from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
+from ur5_pick_place.terminal import Parser, number_within, quiet_pipe, reading
 
 PAGE = 'report.html'
 _DEFAULT = Path('out/latest')
@@ -87,7 +87,10 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        'path', nargs='?', type=user_path, help=f'default: {_DEFAULT}; with --history {FOLDER}'
+        'path',
+        nargs='?',
+        type=reading(user_path),
+        help=f'default: {_DEFAULT}; with --history {FOLDER}',
     )
     parser.add_argument('--json', action='store_true', help='print JSON; write no HTML page')
     instead = parser.add_mutually_exclusive_group()

@@ -294,6 +294,12 @@ def test_too_few_joints_are_none():
     assert motion_of(one, ARM) is None
 
 
+def test_a_path_of_a_variable_that_is_not_set_is_refused_with_the_reason(capsys):
+    with pytest.raises(SystemExit):
+        report.main(['$NOT_SET_HERE/out'])
+    assert 'path: $NOT_SET_HERE/out: its first folder is no variable' in capsys.readouterr().err
+
+
 def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path, capsys):
     assert report.main([str(tmp_path / 'latest')]) == 2
     (line,) = capsys.readouterr().err.splitlines()
