@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
+from ur5_pick_place.control.controller import Goal, GoalListener
+from ur5_pick_place.control.escalation import StopProgress
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.rollout import loop_of

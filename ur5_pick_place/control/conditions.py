@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ur5_pick_place.control.controller import Controller, OwnGoals
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault, mode_fault
-from ur5_pick_place.control.stillness import ForeignMotion
+from ur5_pick_place.control.stillness import ForeignMotion, Stillness
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,11 @@ class Conditions:
     def knows_joints(self) -> bool:
         """Whether the joints are valid and recent."""
         return self.status.is_recent(self.clock())
+
+    @property
+    def recent_stillness(self) -> Stillness | None:
+        """Whether the arm is at rest, by recent joints; None without them."""
+        return self.foreign_motion.stillness if self.knows_joints else None
 
     @property
     def is_at_rest(self) -> bool:

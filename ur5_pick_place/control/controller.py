@@ -3,11 +3,12 @@
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Set
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from ur5_pick_place.control.escalation import Controllers
 from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.control.robot_status import RobotStatus
@@ -38,15 +39,6 @@ _AT_REST_TIME = 2.0  # [s] by stamps of joint_states, for the arm to come to res
 def transfer_time(trajectory: Trajectory) -> float:
     """Return how long the driver takes to transfer a whole trajectory to the robot [s]."""
     return _TRANSFER + 1.5 * CYCLE * len(trajectory.t)
-
-
-class StopProgress(Enum):
-    """How far a stop of the arm has come, by the measured joints."""
-
-    OVER = 'no stop is active any more'
-    UNSEEN = 'no recent joint_states show the arm'
-    BRAKING = 'the arm is at rest or slows down'
-    MOVING_ON = 'the arm does not slow down, or has moved for longer than any braking takes'
 
 
 class Phase(Enum):
@@ -216,7 +208,7 @@ class GoalListener(Protocol):
         """Called when the controller reports the end of an accepted goal."""
 
 
-class Controller(Protocol):
+class Controller(Controllers, Protocol):
     """What the execution manager needs of the robot's trajectory controller."""
 
     @property
@@ -252,21 +244,8 @@ class Controller(Protocol):
     def send(self, goal: Goal, listener: GoalListener) -> None:
         """Send a goal and report to `listener` what becomes of it."""
 
-    def cancel(self) -> None:
-        """Request the cancellation of every goal, from any client."""
-
     def follow(self, segment: TrajectorySegment) -> None:
         """Let it follow a segment in place of the one before."""
 
     def hold(self, q: Array) -> None:
         """Let it hold joint positions (6,) [rad] in place of what it follows."""
-
-    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
-        """
-        Deactivate the other controllers that move the arm.
-
-        If none is active, stop the trajectory that our controller follows.
-
-        `stop_progress`: returns how far the stop has come; called when the controller manager has
-        answered, which may be late.
-        """

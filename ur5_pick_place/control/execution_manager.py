@@ -17,6 +17,7 @@ from ur5_pick_place.control.braking import (
 )
 from ur5_pick_place.control.conditions import Conditions
 from ur5_pick_place.control.controller import Controller, Goal, Phase, transfer_time
+from ur5_pick_place.control.escalation import Escalation
 from ur5_pick_place.control.locking import locked
 from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
@@ -71,6 +72,12 @@ class ExecutionManager:
             self.controller, self.status, self._health, self.unset_parameters, self.clock
         )
         self._latch = StopLatch(self._seen)
+        self._escalation = Escalation(
+            self.controller,
+            lambda: self._seen.recent_stillness,
+            lambda: self._latch.hold(1),
+            self.clock,
+        )
         self._reduced = ReducedMode(self.planner, self.status)
         self._foreign, self._own = self._seen.foreign_motion, self._seen.own_goals
         self._last_watch = self.clock()
@@ -179,7 +186,7 @@ class ExecutionManager:
             braking = stream.stop(reason)
             if blocked := too_near(self.planner, braking) if is_near else '':
                 stream.ended = Outcome.failed(reason + blocked)
-                self._hold()
+                self._latch.hold()
         self._cancel_stopped_motion()
         self._publish_state()
 
@@ -220,7 +227,7 @@ class ExecutionManager:
         if is_new or self.is_moving:
             self.controller.cancel()
         if self._stream:
-            self._hold()
+            self._latch.hold()
         if self.is_moving:
             self._finish(reason)
         self._publish_state()
@@ -238,6 +245,7 @@ class ExecutionManager:
             return Outcome.failed(f'{reason}; try again')
         self.interruptions += 1
         self._latch.reset()
+        self._escalation.begin_again()
         self._publish_state()
         return DONE
 
@@ -440,9 +448,9 @@ class ExecutionManager:
             goal.enter(Phase.CANCELING)
         brakes = self._stream or (goal and (goal.is_braking or goal.pending_stop))
         if brakes and not self._seen.foreign_goal:
-            self._latch.leave_to_brake()
+            self._escalation.begin_again()
         elif self._latch.reason:
-            self._latch.cancel()
+            self._escalation.advance(self._seen.has_goals, self._seen.is_possibly_moving)
         elif goal and goal.is_canceled:
             self.controller.cancel()
 
@@ -503,14 +511,8 @@ class ExecutionManager:
         # A slow arm stops at once: its ramp would freeze at slider 0, and go on as that rises.
         elif loop.outcome or (loop.is_ending and is_slow(self.status)):
             stream.ended = loop.outcome or Outcome.from_reason(loop.stop_reason)
-            self._hold()
+            self._latch.hold()
         self._publish_state()
-
-    def _hold(self) -> None:
-        """Command the arm to hold its joints, even in a protective stop or a paused program."""
-        # The last segment ends at rest by itself; holding old joints would pull the arm back.
-        if self._seen.knows_joints and self.status.q is not None:
-            self._latch.hold(self.status.q)
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None

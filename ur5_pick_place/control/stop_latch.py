@@ -1,28 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-The stop latch: refuses motion, and commands the arm to hold until it is at rest.
-
-A stop concerns the arm, not only our own goals: it may be moved by an unknown client, or by a goal
-whose sender has died.
-"""
+"""The stop latch: refuses motion, and repeats the hold commands of a stop."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from ur5_pick_place.control.conditions import Conditions
-from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.loops.stream import AT_REST
 from ur5_pick_place.kinematics.transforms import Array
 
 _HOLDS = 5  # hold commands after a closed loop: they are not confirmed and may be lost
 _HOLDS_AT_REST = 2
 _ELSEWHERE = 1e-3  # [rad] from the joints that the controller holds
-# Escalation against an arm that moves on without a goal [s since that was noticed, steady clock]:
-_HOLD_AFTER = 0.25  # send hold commands
-_DEACTIVATE_AFTER = 0.75  # deactivate all other motion controllers
-_HOLD_PERIOD, _DEACTIVATE_PERIOD = 0.1, 0.3  # [s] between repetitions
-_CANCEL_PERIOD = 0.1  # [s] between two cancel requests while no joint_states are received
 
 
 @dataclass(eq=False)
@@ -35,11 +24,6 @@ class StopLatch:
     was_moving: bool = False  # whether a motion of ours was running when the fault occurred
     _q_hold: Array | None = None  # the joints of the hold command
     _holds: int = 0  # hold commands still to be sent
-    _moving_since: float | None = None
-    # steady times [s]
-    _held: float = -np.inf
-    _last_deactivation: float = -np.inf
-    _last_cancel: float = -np.inf
 
     def set(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
@@ -48,70 +32,24 @@ class StopLatch:
     def reset(self) -> None:
         """Accept motions again."""
         self.reason, self.has_never_been_ready, self.was_moving = '', False, False
-        self._q_hold, self._holds, self._moving_since = None, 0, None
+        self._q_hold, self._holds = None, 0
 
     def stop_holding(self) -> None:
         """Send no more hold commands: a new motion begins."""
         self._holds = 0
 
-    def hold(self, q: Array) -> None:
-        """Command the arm to hold joints (6,) [rad]; `update` repeats it."""
-        self._q_hold, self._holds = q, _HOLDS
-        self._hold()
+    def hold(self, times: int = _HOLDS) -> None:
+        """Command the arm to hold its joints, also while the robot itself holds it."""
+        # Old ones would pull the arm back; the last segment of a stream ends at rest by itself.
+        if self.seen.knows_joints:
+            self._q_hold, self._holds = self.seen.status.q, times
+            self._hold()
 
     def update(self) -> None:
         """Send pending hold commands; to be called periodically."""
         if self.seen.knows_joints and not self.seen.has_goals:
             self._hold_interrupted_arm()
         self._hold()
-
-    def cancel(self) -> None:
-        """Cancel every goal, and stop an arm that moves without one."""
-        seen = self.seen
-        has_goals, is_moving = seen.has_goals, seen.is_possibly_moving
-        if has_goals or (is_moving and self._is_cancel_due()):
-            seen.controller.cancel()
-        if has_goals or not is_moving:
-            self._moving_since = None
-        else:
-            self._end_motion_without_goal()
-
-    def leave_to_brake(self) -> None:
-        """Take no measure: a motion of ours brakes the arm."""
-        self._moving_since = None
-
-    def progress(self, seconds: float) -> StopProgress:
-        """Return how far a stop that began `seconds` ago has come, by the measured joints."""
-        if not self.reason:
-            return StopProgress.OVER
-        if not self.seen.knows_joints:
-            return StopProgress.UNSEEN
-        moves_on = self.seen.foreign_motion.stillness.moves_on(seconds)
-        return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
-
-    def _end_motion_without_goal(self) -> None:
-        """Stop an arm that a topic or another controller moves, by ever stronger measures."""
-        seen, now = self.seen, self.seen.clock()
-        self._moving_since = began = now if self._moving_since is None else self._moving_since
-        duration = now - began
-        # Holding old joints would pull the arm back.
-        if seen.knows_joints and duration > _HOLD_AFTER and now - self._held > _HOLD_PERIOD:
-            self._held = now
-            assert seen.status.q is not None
-            seen.controller.hold(seen.status.q)
-        if duration > _DEACTIVATE_AFTER and now - self._last_deactivation > _DEACTIVATE_PERIOD:
-            self._last_deactivation = now
-            seen.controller.stop_other_motion(lambda: self.progress(seen.clock() - began))
-
-    def _is_cancel_due(self) -> bool:
-        """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""
-        now = self.seen.clock()
-        if self.seen.knows_joints:
-            return True
-        if now - self._last_cancel <= _CANCEL_PERIOD:
-            return False
-        self._last_cancel = now
-        return True
 
     def _hold_interrupted_arm(self) -> None:
         """

@@ -11,7 +11,7 @@ from fake_graph import FakeManager, Graph
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.task import Future
 
-from ur5_pick_place.control.controller import StopProgress
+from ur5_pick_place.control.escalation import StopProgress
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.driver import controller_goals
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals
@@ -28,7 +28,7 @@ class Stops(FakeManager):
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph, OURS, OTHER)
         self.graph, controllers = graph, ControllerManager(graph.node)
-        self.goals = ControllerGoals(
+        self.controllers = ControllerGoals(
             SimpleNamespace(
                 node=graph.node,
                 robot=SimpleNamespace(controller=OURS),
@@ -41,7 +41,7 @@ class Stops(FakeManager):
     def stop_other_motion(self, seen: StopProgress, times: int = 1, seconds: float = 0.3) -> None:
         """Deactivate others once per `seconds`, and let the messages pass."""
         for _ in range(times):
-            self.goals.stop_other_motion(lambda: seen)
+            self.controllers.stop_other_motion(lambda: seen)
             self.graph.spin(seconds)
 
 
@@ -132,9 +132,9 @@ def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
     under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
     under_way.goal_info.goal_id.uuid[0] = 7
     status.publish(GoalStatusArray(status_list=[under_way]))
-    manager.graph.until(lambda: manager.goals.active)
-    assert manager.goals.active == {bytes([7] + 15 * [0])}
-    manager.goals.cancel()
+    manager.graph.until(lambda: manager.controllers.goals)
+    assert manager.controllers.goals == {bytes([7] + 15 * [0])}
+    manager.controllers.cancel()
     manager.graph.until(lambda: canceled)
     assert canceled == [True]
 
@@ -163,10 +163,10 @@ def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(manager)
     under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
     under_way.goal_info.goal_id.uuid[0] = 7
     status.publish(GoalStatusArray(status_list=[under_way]))
-    manager.graph.until(lambda: manager.goals.active)
+    manager.graph.until(lambda: manager.controllers.goals)
     sent = 0
-    while not (refusal := manager.goals.why_not_canceled) or sent < 100:
-        manager.goals.cancel()
+    while not (refusal := manager.controllers.why_not_canceled) or sent < 100:
+        manager.controllers.cancel()
         sent += 1
         manager.graph.executor.spin_once(timeout_sec=0.02)
         time.sleep(0.02)
@@ -174,8 +174,8 @@ def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(manager)
     late.set_result(None)
 
     def is_answered() -> bool:
-        manager.goals.cancel()
-        return not manager.goals.why_not_canceled
+        manager.controllers.cancel()
+        return not manager.controllers.why_not_canceled
 
     manager.graph.until(is_answered)
-    assert manager.goals.active, 'it has the goal still'
+    assert manager.controllers.goals, 'it has the goal still'

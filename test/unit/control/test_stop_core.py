@@ -181,6 +181,16 @@ def test_an_idle_arm_that_moves_without_a_goal_is_held_and_its_controller_switch
     assert cell.port.holds and cell.executor.rearm().ok
 
 
+def test_a_goal_that_goes_on_though_it_is_canceled_has_its_controller_switched_off():
+    cell = moving()
+    cell.port.cancel = lambda: None
+    cell.executor.fail('enough')
+    cell.run(0.7)
+    assert cell.port.running and not (cell.port.holds or cell.port.deactivations)
+    cell.run(0.3)
+    assert cell.port.deactivations and not cell.port.holds
+
+
 def test_another_driver_ends_a_motion_and_is_named_until_it_has_gone():
     cell = moving()
     cell.port.conflict = '2 drivers'

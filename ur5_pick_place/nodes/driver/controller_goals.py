@@ -13,7 +13,7 @@ from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 
-from ur5_pick_place.control.controller import StopProgress
+from ur5_pick_place.control.escalation import StopProgress
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.context import Cell
@@ -85,7 +85,7 @@ class ControllerGoals:
         self._is_unseen = False
 
     @property
-    def active(self) -> frozenset[bytes]:
+    def goals(self) -> frozenset[bytes]:
         """Ids of the goals that have not ended, as the controllers report."""
         return frozenset().union(*(one.goals for one in self._controllers))
 

@@ -2,7 +2,6 @@
 """The driver's trajectory controller: goals, streams, and what keeps it from taking them."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from rclpy.action import ActionClient
 from trajectory_msgs.msg import JointTrajectory
 from unique_identifier_msgs.msg import UUID
 
-from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
+from ur5_pick_place.control.controller import Goal, GoalListener
 from ur5_pick_place.control.loops.splicing import gap_form, has_gap, next_segment
 from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import TrackingSettings
@@ -43,7 +42,7 @@ _STATUS = {
 }
 
 
-class TrajectoryController:
+class TrajectoryController(ControllerGoals):
     """The driver's trajectory controller, its action and topic, as `controller.Controller`."""
 
     def __init__(
@@ -53,10 +52,11 @@ class TrajectoryController:
         tracking: TrackingSettings,
         driver: OneDriver,
     ) -> None:
+        super().__init__(cell, controllers)
         self._driver, self._cycle = driver, cell.model.cycle
-        node, joint_names, controller = cell.node, cell.joint_names, cell.robot.controller
+        node, controller = cell.node, cell.robot.controller
         self._name = f'{controller}/follow_joint_trajectory'
-        self._joint_names, self._tracking = joint_names, tracking
+        self._tracking = tracking
         self._has_tolerances = controller != PASSTHROUGH
         self._client: ActionClient[Any, Any, Any] = ActionClient(
             node,
@@ -69,7 +69,6 @@ class TrajectoryController:
         self._sent_goal = node.create_publisher(
             JointTrajectory, '~/sent_goal', _SHOWN_GOALS
         )
-        self._goals = ControllerGoals(cell, controllers)
         self._replacement = Replacement(node, controller)
         self._clock = node.get_clock()
 
@@ -90,14 +89,6 @@ class TrajectoryController:
     @property
     def conflict(self) -> str:
         return self._driver.problem
-
-    @property
-    def goals(self) -> frozenset[bytes]:
-        return self._goals.active
-
-    @property
-    def why_not_canceled(self) -> str:
-        return self._goals.why_not_canceled
 
     def prepare(self, trajectory: Trajectory) -> JointTrajectory:
         return trajectory_to_msg(trajectory, self._joint_names)
@@ -132,9 +123,6 @@ class TrajectoryController:
         request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
         return request
 
-    def cancel(self) -> None:
-        self._goals.cancel()
-
     def follow(self, segment: TrajectorySegment) -> None:
         self._topic.publish(self._begun(segment))
 
@@ -142,9 +130,6 @@ class TrajectoryController:
         if self._driver.has_another:
             return  # the joints may be another arm's, and this one would jump to them
         self._topic.publish(trajectory_to_msg(hold_trajectory(q), self._joint_names))
-
-    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
-        self._goals.stop_other_motion(stop_progress)
 
     def _begun(
         self, segment: TrajectorySegment, replaced: Array | None = None

@@ -11,18 +11,15 @@ from typing import Any
 from rclpy.client import Client
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.control.controller import REPLY_TIMEOUT, StopProgress
+from ur5_pick_place.control.controller import REPLY_TIMEOUT
+from ur5_pick_place.control.escalation import Escalation
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.pick_place.task_port import TaskPort
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall, wait_until
 
 _PERIOD = 0.05  # [s], steady clock
-_AT_LEAST = 0.3  # [s] of cancel requests even if no goal is reported, as one may be in transit
-# Time until other controllers are deactivated if the arm does not stop [s]. With a planner it is
-# longer, as the planner may still be braking a closed loop.
-_DEACTIVATE_AFTER, _DEACTIVATE_ALONE_AFTER = 1.0, 0.3
-_DEACTIVATE_PERIOD = 0.3  # [s] between repetitions
+_IN_TRANSIT = 0.3  # [s] in which a goal may not be reported yet
 _AT_MOST = 60.0  # [s]; after that an operator must stop the arm
 # [s, steady clock] after which a planner that does not begin a stop counts as hung, the second if
 # this PC is busy.
@@ -42,57 +39,49 @@ def _waited() -> float:
 
 class ArmStop:
     """
-    Cancels every goal of the trajectory controllers until the arm is at rest.
+    Stops the arm, from a request until it is at rest.
 
     `port`: shows the joints, and whether the planner is there.
     """
 
-    def __init__(self, node: SerialNode, goals: ControllerGoals, port: TaskPort) -> None:
-        self._goals, self._port = goals, port
+    def __init__(self, node: SerialNode, controllers: ControllerGoals, port: TaskPort) -> None:
+        self._controllers, self._port = controllers, port
         self._log = node.get_logger()
         self._began: float | None = None
-        self._last_deactivation = 0.0
+        self._escalation = Escalation(controllers, lambda: port.recent_stillness)
         self.waits = ProcessorWaits()
         node.reader.every(_PERIOD, self._repeat)
 
     def begin(self) -> None:
-        """Cancel all goals now, and repeatedly until the arm is at rest."""
-        self._began, self._last_deactivation = time.monotonic(), 0.0
-        self._goals.cancel()
+        """Cancel all goals now, and do what `Escalation` says until the arm is at rest."""
+        self._began = time.monotonic()
+        self._has_stopped(0.0)
 
     def end(self) -> None:
-        """Stop canceling, as motions are allowed again."""
+        """Do nothing more, as motions are allowed again."""
         self._began = None
-
-    def _stop_progress(self) -> StopProgress:
-        began = self._began
-        if began is None:
-            return StopProgress.OVER
-        return self._port.stop_progress(time.monotonic() - began)
+        self._escalation.begin_again()
 
     def _repeat(self) -> None:
-        self.waits.sample(time.monotonic())
+        now = time.monotonic()
+        self.waits.sample(now)
         if self._began is None:
             return
-        now = time.monotonic()
         lasts = now - self._began
-        is_over = not self._goals.active and self._port.is_at_rest
-        if is_over and lasts > REPLY_TIMEOUT:
-            self._began = None
-        elif is_over and lasts > _AT_LEAST:
-            return  # but keep watching: a goal may still be in transit
+        if self._has_stopped(lasts) and lasts > REPLY_TIMEOUT:
+            self.end()  # not earlier, as a goal may still be in transit
         elif lasts > _AT_MOST:
-            self._began = None
+            self.end()
             self._log.error(
                 f'the arm is not known to be at rest {_AT_MOST:.0f} s after the stop, and no more '
                 'cancel requests are sent: if it moves, USE THE EMERGENCY STOP'
             )
-        else:
-            self._goals.cancel()
-            delay = _DEACTIVATE_AFTER if self._port.has_planner else _DEACTIVATE_ALONE_AFTER
-            if lasts > delay and now - self._last_deactivation > _DEACTIVATE_PERIOD:
-                self._last_deactivation = now
-                self._goals.stop_other_motion(self._stop_progress)
+
+    def _has_stopped(self, lasts: float) -> bool:
+        """Do what is due `lasts` seconds after the request; return whether the arm is at rest."""
+        has_goals = lasts < _IN_TRANSIT or bool(self._controllers.goals)
+        is_moving, has_planner = not self._port.is_at_rest, self._port.has_planner
+        return not self._escalation.advance(has_goals, is_moving, has_planner)
 
 
 class ProcessorWaits:

@@ -14,7 +14,6 @@ from rclpy.action.client import ClientGoalHandle
 from rclpy.task import Future
 from std_msgs.msg import String
 
-from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.control.stillness import Stillness
@@ -168,12 +167,11 @@ class TaskPort:
             return 'the arm has moved since: send the pose again'
         return ''
 
-    def stop_progress(self, seconds: float) -> StopProgress:
-        """Return how far a stop that began `seconds` ago has come, by the measured joints."""
-        if self._bad_joints or time.monotonic() - self._arrived >= _FRESH:
-            return StopProgress.UNSEEN
-        moves_on = self._stillness.moves_on(seconds)
-        return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
+    @property
+    def recent_stillness(self) -> Stillness | None:
+        """Whether the arm is at rest, by recent joint_states; None without them."""
+        is_unseen = self._bad_joints or time.monotonic() - self._arrived >= _FRESH
+        return None if is_unseen else self._stillness
 
     @property
     def is_stopped(self) -> bool:
