@@ -21,6 +21,22 @@ _EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later pass must be to be the pr
 _STEP = 0.02  # [s] between samples of a path; the collision check sweeps between them
 
 
+def braking_motion(
+    goal: Goal, status: RobotStatus, planner: MotionPlanner, takeover_time: float, now: float
+) -> Trajectory | None:
+    """
+    Return the motion that brakes a running goal on its path; None if it is to be canceled.
+
+    It begins at the stamp of the joints. The controller has `takeover_time` [s] from the steady
+    time `now` [s] on to receive it before it brakes.
+    """
+    t = goal.time_at(status.stamp, status.speed_scaling)
+    if is_slow(status) or not goal.is_running_at(t) or not follows_plan(goal, status, t):
+        return None
+    delay = takeover_time + status.speed_scaling * status.age(now)
+    return brake(goal.trajectory, max(t, 0.0), planner.limits, delay, planner.dynamics)
+
+
 def is_slow(status: RobotStatus) -> bool:
     """Return whether the arm moves so slowly that it stops at once."""
     return status.speed_scaling < _SLOW
@@ -47,20 +63,14 @@ def ends_braking(goal: Goal, status: RobotStatus, now: float) -> bool:
     return is_late or is_slow(status)
 
 
-def braking_motion(
-    goal: Goal, status: RobotStatus, planner: MotionPlanner, takeover_time: float, now: float
-) -> Trajectory | None:
-    """
-    Return the motion that brakes a running goal on its path; None if it is to be canceled.
-
-    It begins at the stamp of the joints. The controller has `takeover_time` [s] from the steady
-    time `now` [s] on to receive it before it brakes.
-    """
-    t = goal.time_at(status.stamp, status.speed_scaling)
-    if is_slow(status) or not goal.is_running_at(t) or not follows_plan(goal, status, t):
-        return None
-    delay = takeover_time + status.speed_scaling * status.age(now)
-    return brake(goal.trajectory, max(t, 0.0), planner.limits, delay, planner.dynamics)
+def too_near(planner: MotionPlanner, braking: Trajectory | None) -> str:
+    """Return what to add to a stop reason if the arm cannot brake before an obstacle, or ''."""
+    if braking is None or not planner.why_blocked(_joints_along(braking)):
+        return ''
+    return (
+        f'; the arm needs {braking.duration:.2f} s to brake and cannot stop before it, so the '
+        'motion was canceled at once: look whether the arm has touched it'
+    )
 
 
 def path_ahead(motion: Goal | Stream | None, q: Array | None) -> Array:
@@ -86,13 +96,3 @@ def _joints_along(braking: Trajectory | None) -> Array:
     if braking is None:
         return np.empty((0, 6))
     return braking.sample(braking.dense_times(_STEP))[0]
-
-
-def too_near(planner: MotionPlanner, braking: Trajectory | None) -> str:
-    """Return what to add to a stop reason if the arm cannot brake before an obstacle, or ''."""
-    if braking is None or not planner.why_blocked(_joints_along(braking)):
-        return ''
-    return (
-        f'; the arm needs {braking.duration:.2f} s to brake and cannot stop before it, so the '
-        'motion was canceled at once: look whether the arm has touched it'
-    )

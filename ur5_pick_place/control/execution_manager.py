@@ -90,11 +90,6 @@ class ExecutionManager:
         return bool(self._latch.reason)
 
     @property
-    def motion_state(self) -> str:
-        """`ready`, `moving` or `stopped: <reason>`."""
-        return motion_state_text(*self._state)
-
-    @property
     def is_moving(self) -> bool:
         """Whether a motion is running, including one that brakes after a stop."""
         return bool(self._goal or self._stream)
@@ -352,16 +347,6 @@ class ExecutionManager:
 
     # -- whether a motion may begin ------------------------------------------------------------
 
-    @property
-    def _state(self) -> tuple[MotionState, str]:
-        """The motion state and the reason of a stop."""
-        if self._latch.reason:
-            return MotionState.STOPPED, self._latch.reason
-        if self._latch.has_never_been_ready:
-            reason = self._seen.unset_parameters or self._seen.why_not_ready
-            return MotionState.STOPPED, reason or 'checking the robot'
-        return (MotionState.MOVING if self.is_moving else MotionState.READY), ''
-
     def _check_may_begin(self, is_wanted: IsWanted = lambda: True) -> None:
         """Raise `ExecutionError` with the reason and what to do if no motion may begin now."""
         state, reason = self._state
@@ -441,19 +426,6 @@ class ExecutionManager:
             return seen.foreign_goal
         return self._foreign.motion(self.status.q, stamp)
 
-    def _cancel_stopped_motion(self) -> None:
-        """Cancel a stopped motion until it has ended and the arm is at rest."""
-        goal = self._goal
-        if goal and goal.is_braking and ends_braking(goal, self.status, self.clock()):
-            goal.enter(Phase.CANCELING)
-        brakes = self._stream or (goal and (goal.is_braking or goal.pending_stop))
-        if brakes and not self._seen.foreign_goal:
-            self._escalation.begin_again()
-        elif self._latch.reason:
-            self._escalation.advance(self._seen.has_goals, self._seen.is_possibly_moving)
-        elif goal and goal.is_canceled:
-            self.controller.cancel()
-
     def _send(
         self,
         trajectory: Trajectory,
@@ -514,6 +486,19 @@ class ExecutionManager:
             self._latch.hold()
         self._publish_state()
 
+    def _cancel_stopped_motion(self) -> None:
+        """Cancel a stopped motion until it has ended and the arm is at rest."""
+        goal = self._goal
+        if goal and goal.is_braking and ends_braking(goal, self.status, self.clock()):
+            goal.enter(Phase.CANCELING)
+        brakes = self._stream or (goal and (goal.is_braking or goal.pending_stop))
+        if brakes and not self._seen.foreign_goal:
+            self._escalation.begin_again()
+        elif self._latch.reason:
+            self._escalation.advance(self._seen.has_goals, self._seen.is_possibly_moving)
+        elif goal and goal.is_canceled:
+            self.controller.cancel()
+
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
         self._foreign.expect_motion(self.status.stamp)
@@ -529,3 +514,20 @@ class ExecutionManager:
         if bare != self._published:
             self._published = bare
             self.on_change(text)
+
+    # -- the motion state ----------------------------------------------------------------------
+
+    @property
+    def motion_state(self) -> str:
+        """`ready`, `moving` or `stopped: <reason>`."""
+        return motion_state_text(*self._state)
+
+    @property
+    def _state(self) -> tuple[MotionState, str]:
+        """The motion state and the reason of a stop."""
+        if self._latch.reason:
+            return MotionState.STOPPED, self._latch.reason
+        if self._latch.has_never_been_ready:
+            reason = self._seen.unset_parameters or self._seen.why_not_ready
+            return MotionState.STOPPED, reason or 'checking the robot'
+        return (MotionState.MOVING if self.is_moving else MotionState.READY), ''

@@ -29,7 +29,7 @@ def ask(caller, is_busy, stops_after=9.0):
     answers, begin = [], time.monotonic()
 
     async def run():
-        answers.append(await latch.is_obeyed(is_busy))
+        answers.append(await latch.request_stop(is_busy))
 
     executor = LockedExecutor(caller.node)
     executor.create_task(run)

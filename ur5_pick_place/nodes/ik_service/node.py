@@ -67,7 +67,7 @@ class IkService(SerialNode):
         self._bad_joints = ''
         self._received = 0.0  # steady clock [s]
         self._requests = IkRequests(
-            cell, groups, self._present_joints, self._follow_scene(cell)
+            cell, groups, self._recent_joints, self._follow_scene(cell)
         )
         self._listener = JointListener(
             self,
@@ -110,7 +110,7 @@ class IkService(SerialNode):
         self._bad_joints, self._received = problem, time.monotonic()
         self.get_logger().warning(f'joint_states: {problem}', throttle_duration_sec=10.0)
 
-    def _present_joints(self) -> Array | None:
+    def _recent_joints(self) -> Array | None:
         self._listener.poll()
         if time.monotonic() - self._received >= _PRESENT:
             return None

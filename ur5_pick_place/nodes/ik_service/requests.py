@@ -83,7 +83,7 @@ class IkRequests:
     """
     Turns requests into calls of the kinematics.
 
-    `present_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
+    `recent_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
     `collisions`: none where collisions cannot be checked.
     """
 
@@ -91,11 +91,11 @@ class IkRequests:
         self,
         cell: Cell,
         groups: GroupSettings,
-        present_joints: Callable[[], Array | None],
+        recent_joints: Callable[[], Array | None],
         collisions: 'CollisionModel | None',
     ) -> None:
         self._model, self._frames, self._names = cell.model, cell.frames, list(cell.joint_names)
-        self._groups, self._present = groups, present_joints
+        self._groups, self._recent_joints = groups, recent_joints
         self._scene = _Scene((), collisions, '')
 
     def set_scene(
@@ -213,7 +213,7 @@ class IkRequests:
 
     def _joints(self, state: RobotState) -> Array | None:
         """Return the joints (6,) [rad] of a request, else those of the arm, None if unknown."""
-        q = joints_of_request(state, self._names, self._present, self._scene.attached)
+        q = joints_of_request(state, self._names, self._recent_joints, self._scene.attached)
         if q is not None and (question := in_degrees(q)):
             joint = int(np.abs(q).argmax())
             raise InvalidRobotState(

@@ -37,6 +37,77 @@ def _waited() -> float:
     return 0.0
 
 
+class ProcessorWaits:
+    """How long a thread of this process could not run for want of a processor, as Linux counts."""
+
+    def __init__(self, read: Callable[[], float] = _waited) -> None:
+        self._read = read
+        self._samples: deque[tuple[float, float]] = deque(maxlen=_SAMPLES)
+
+    def sample(self, now: float) -> None:
+        """Note the time at a steady time [s]; to be called periodically, in one thread."""
+        self._samples.append((now, self._read()))
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether this PC has been busy of late."""
+        if len(self._samples) < 2:
+            return False
+        (began, first), (ended, last) = self._samples[0], self._samples[-1]
+        return last - first > _BUSY * (ended - began)
+
+
+class PlannerLatch:
+    """
+    Latches a stop in the planner node, and in a restarted one as soon as its `~/stop` is there.
+
+    `stop`: of that service. `is_stopped`: whether the planner reports that it is stopped.
+    """
+
+    def __init__(
+        self, node: SerialNode, stop: 'Client[Any, Any]', is_stopped: Callable[[], bool]
+    ) -> None:
+        self._node, self._stop, self._is_stopped = node, stop, is_stopped
+        self._is_due, self._next = False, 0.0
+        self._calls = RepeatedCall(stop)
+
+    async def request_stop(self, is_busy: bool) -> bool:
+        """
+        Request the stop, and return whether the planner has begun it; to be awaited in a callback.
+
+        It has if it replies or reports that it is stopped, which is before it has searched for the
+        braking motion. It has longer for that if this PC `is_busy`.
+        """
+        if not self._stop.service_is_ready():
+            return False
+        was_stopped, patience = self._is_stopped(), _BUSY_REPLY if is_busy else _REPLY
+        reply = self._stop.call_async(Trigger.Request())
+
+        def is_begun() -> bool:
+            return reply.done() or (self._is_stopped() and not was_stopped)
+
+        await wait_until(self._node, is_begun, patience, _TICK)
+        if not reply.done():
+            self._stop.remove_pending_request(reply)  # else rclpy keeps it for ever
+        return is_begun()
+
+    def begin(self) -> None:
+        """Latch the stop in the next planner node."""
+        self._is_due = True
+
+    def end(self) -> None:
+        """Latch it no more, as the planner has replied or motions are allowed again."""
+        self._is_due = False
+
+    def send_if_due(self) -> None:
+        """Send the stop if it is due and the planner is there; to be called repeatedly."""
+        now = time.monotonic()
+        if not self._is_due or now < self._next or not self._stop.service_is_ready():
+            return
+        self._next = now + _LATCHING_PERIOD
+        self._calls.send(Trigger.Request(), lambda _: self.end())
+
+
 class ArmStop:
     """
     Stops the arm, from a request until it is at rest.
@@ -82,74 +153,3 @@ class ArmStop:
         has_goals = lasts < _IN_TRANSIT or bool(self._controllers.goals)
         is_moving, has_planner = not self._port.is_at_rest, self._port.has_planner
         return not self._escalation.advance(has_goals, is_moving, has_planner)
-
-
-class ProcessorWaits:
-    """How long a thread of this process could not run for want of a processor, as Linux counts."""
-
-    def __init__(self, read: Callable[[], float] = _waited) -> None:
-        self._read = read
-        self._samples: deque[tuple[float, float]] = deque(maxlen=_SAMPLES)
-
-    def sample(self, now: float) -> None:
-        """Note the time at a steady time [s]; to be called periodically, in one thread."""
-        self._samples.append((now, self._read()))
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether this PC has been busy of late."""
-        if len(self._samples) < 2:
-            return False
-        (began, first), (ended, last) = self._samples[0], self._samples[-1]
-        return last - first > _BUSY * (ended - began)
-
-
-class PlannerLatch:
-    """
-    Latches a stop in the planner node, and in a restarted one as soon as its `~/stop` is there.
-
-    `stop`: of that service. `is_stopped`: whether the planner reports that it is stopped.
-    """
-
-    def __init__(
-        self, node: SerialNode, stop: 'Client[Any, Any]', is_stopped: Callable[[], bool]
-    ) -> None:
-        self._node, self._stop, self._is_stopped = node, stop, is_stopped
-        self._is_due, self._next = False, 0.0
-        self._calls = RepeatedCall(stop)
-
-    async def is_obeyed(self, is_busy: bool) -> bool:
-        """
-        Request the stop, and return whether the planner has begun it; to be awaited in a callback.
-
-        It has if it replies or reports that it is stopped, which is before it has searched for the
-        braking motion. It has longer for that if this PC `is_busy`.
-        """
-        if not self._stop.service_is_ready():
-            return False
-        was_stopped, patience = self._is_stopped(), _BUSY_REPLY if is_busy else _REPLY
-        reply = self._stop.call_async(Trigger.Request())
-
-        def is_begun() -> bool:
-            return reply.done() or (self._is_stopped() and not was_stopped)
-
-        await wait_until(self._node, is_begun, patience, _TICK)
-        if not reply.done():
-            self._stop.remove_pending_request(reply)  # else rclpy keeps it for ever
-        return is_begun()
-
-    def begin(self) -> None:
-        """Latch the stop in the next planner node."""
-        self._is_due = True
-
-    def end(self) -> None:
-        """Latch it no more, as the planner has replied or motions are allowed again."""
-        self._is_due = False
-
-    def send_if_due(self) -> None:
-        """Send the stop if it is due and the planner is there; to be called repeatedly."""
-        now = time.monotonic()
-        if not self._is_due or now < self._next or not self._stop.service_is_ready():
-            return
-        self._next = now + _LATCHING_PERIOD
-        self._calls.send(Trigger.Request(), lambda _: self.end())

@@ -20,11 +20,6 @@ REPLY_TIME = 3.0
 _CHECK_PERIOD = 0.02  # [s, steady clock]
 
 
-def steady_timer(node: Node, period: float, callback: Callable[[], Any]) -> Timer:
-    """Return a timer whose period [s] is one of the steady clock."""
-    return node.create_timer(period, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
-
-
 async def call_service(
     node: Node, client: 'Client[Any, Any]', request: Any, reply_time: float = REPLY_TIME
 ) -> Any:
@@ -63,6 +58,11 @@ async def wait_until(
     timer = steady_timer(node, period, check)
     await over
     node.destroy_timer(timer)
+
+
+def steady_timer(node: Node, period: float, callback: Callable[[], Any]) -> Timer:
+    """Return a timer whose period [s] is one of the steady clock."""
+    return node.create_timer(period, callback, clock=Clock(clock_type=ClockType.STEADY_TIME))
 
 
 class RepeatedCall:

@@ -66,7 +66,7 @@ class SceneOwner:
     """
     Keeps the clients' world, sets it in the planner and publishes it; all that in one thread.
 
-    `planner`: in the scene of the scene file. `present_joints`: returns the measured joints (6,)
+    `planner`: in the scene of the scene file. `recent_joints`: returns the measured joints (6,)
     [rad], or None without recent joint_states. `stop_if_blocked`: called in the scene's thread
     after the planner's scene has changed.
     """
@@ -75,12 +75,12 @@ class SceneOwner:
         self,
         cell: Cell,
         planner: 'MotionPlanner',
-        present_joints: Callable[[], Array | None],
+        recent_joints: Callable[[], Array | None],
         stop_if_blocked: Callable[[], object],
     ) -> None:
         self._node, self._names, frames = cell.node, list(cell.joint_names), cell.frames
         self.planner, self._scene = planner, planner.scene
-        self._present, self._stop_if_blocked = present_joints, stop_if_blocked
+        self._recent_joints, self._stop_if_blocked = recent_joints, stop_if_blocked
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
         node, log = self._node, self._node.get_logger()
         self._book = SceneBook(planner.scene, frames, self._arm, log.warning)
@@ -156,7 +156,7 @@ class SceneOwner:
         self._threads.submit(self._settle)
 
     def _arm(self, link: str) -> Array:
-        q = self._present()
+        q = self._recent_joints()
         if q is None:
             raise InvalidInput(
                 'the pose of the arm is unknown, there are no recent joint_states: check that '
@@ -248,7 +248,7 @@ class SceneOwner:
             scene.robot_state.attached_collision_objects = held
         q = None
         with contextlib.suppress(InvalidRobotState):
-            q = self._present()
+            q = self._recent_joints()
         state = _PARTS.ROBOT_STATE | _PARTS.ROBOT_STATE_ATTACHED_OBJECTS
         if wanted & state and q is not None:
             scene.robot_state.joint_state = joint_state_msg(q, self._names)

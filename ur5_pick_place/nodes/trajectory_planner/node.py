@@ -116,9 +116,9 @@ class TrajectoryPlanner(SerialNode):
         self._planner = MotionPlanner(cell.model, settings.motion, cell.scene, dynamics)
         refuse_if_served(self, _SERVED)
         self._link, self._manager = self._connect()
-        self._requests = PlanRequests(cell, self._planner, settings, self._present_joints)
+        self._requests = PlanRequests(cell, self._planner, settings, self._recent_joints)
         self._scene = SceneOwner(
-            cell, self._planner, self._present_joints, self._manager.stop_if_blocked
+            cell, self._planner, self._recent_joints, self._manager.stop_if_blocked
         )
         self._jogging = Jogging(
             cell, self._scene, self._manager, self._controllers, settings.loops
@@ -226,7 +226,7 @@ class TrajectoryPlanner(SerialNode):
         streams = {STREAMS: self._controller.why_no_stream or ACCEPTED}
         return self._link.jitter.summary() | streams | self._jogging.figures()
 
-    def _present_joints(self) -> Array | None:
+    def _recent_joints(self) -> Array | None:
         status = self._link.status
         if status.bad_joints:
             raise InvalidRobotState(status.bad_joints)

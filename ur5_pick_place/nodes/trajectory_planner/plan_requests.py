@@ -74,7 +74,7 @@ class PlanRequests:
     """
     Turns requests into calls of a `MotionPlanner`.
 
-    `present_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
+    `recent_joints`: returns the measured joints (6,) [rad], or None without recent joint_states.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class PlanRequests:
         cell: Cell,
         planner: MotionPlanner,
         settings: PlannerSettings,
-        present_joints: Callable[[], Array | None],
+        recent_joints: Callable[[], Array | None],
     ) -> None:
         self._planner, self._frames, self._names = planner, cell.frames, list(cell.joint_names)
-        self._settings, self._present = settings, present_joints
+        self._settings, self._recent_joints = settings, recent_joints
         self._log = cell.node.get_logger()
         self._goals = GoalConstraints(cell)
 
@@ -200,7 +200,7 @@ class PlanRequests:
     def start_joints(self, state: RobotState) -> Array:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
         attached = self._planner.scene.attached_ids
-        q = joints_of_request(state, self._names, self._present, attached)
+        q = joints_of_request(state, self._names, self._recent_joints, attached)
         if q is None:
             raise InvalidRobotState(
                 'no start state given, and joint_states are silent: check that the driver is '
