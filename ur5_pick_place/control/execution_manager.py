@@ -23,7 +23,7 @@ from ur5_pick_place.control.loops.closed_loop import ClosedLoop
 from ur5_pick_place.control.loops.jog import Jog
 from ur5_pick_place.control.loops.stream import Stream, StreamedLoop
 from ur5_pick_place.control.motion_monitor import MotionMonitor, StallDetector, TrackingSettings
-from ur5_pick_place.control.motion_state import MotionState, motion_state_text
+from ur5_pick_place.control.motion_state import MotionState, stopped_text
 from ur5_pick_place.control.reduced_mode import ReducedMode
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
@@ -347,32 +347,6 @@ class ExecutionManager:
 
     # -- whether a motion may begin ------------------------------------------------------------
 
-    def _check_may_begin(self, is_wanted: IsWanted = lambda: True) -> None:
-        """Raise `ExecutionError` with the reason and what to do if no motion may begin now."""
-        state, reason = self._state
-        if not is_wanted():
-            refusal = 'it was stopped before it began'
-        elif state is not MotionState.READY:
-            advice = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
-            refusal = f'the planner is {motion_state_text(state, reason)}{advice}'
-        elif self.status.is_in_freedrive:
-            refusal = 'the arm is in freedrive'
-        else:
-            refusal = self._seen.why_unusable or self._seen.why_too_old
-        if refusal:
-            raise ExecutionError(f'motion refused: {refusal}')
-
-    def _check_streams(self, what: str, advice: str) -> None:
-        """Raise `ExecutionError` unless the controller follows a stream, which `what` needs."""
-        if not self.replaces:
-            raise ExecutionError(
-                f'{what} needs a controller that accepts a stream of trajectories; the '
-                f'passthrough trajectory controller accepts complete trajectories only: {advice} '
-                'start driver and nodes with another controller'
-            )
-        if why_not := self.controller.why_no_stream:
-            raise ExecutionError(f'motion refused: {why_not}')
-
     @contextmanager
     def _admitted(self, trajectory: Trajectory) -> Iterator[GateReport]:
         """
@@ -397,6 +371,32 @@ class ExecutionManager:
             self._check_may_begin(is_wanted)
             self._latch.stop_holding()
             yield
+
+    def _check_may_begin(self, is_wanted: IsWanted = lambda: True) -> None:
+        """Raise `ExecutionError` with the reason and what to do if no motion may begin now."""
+        state = self.motion_state
+        if not is_wanted():
+            refusal = 'it was stopped before it began'
+        elif state != MotionState.READY.value:
+            advice = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
+            refusal = f'the planner is {state}{advice}'
+        elif self.status.is_in_freedrive:
+            refusal = 'the arm is in freedrive'
+        else:
+            refusal = self._seen.why_unusable or self._seen.why_too_old
+        if refusal:
+            raise ExecutionError(f'motion refused: {refusal}')
+
+    def _check_streams(self, what: str, advice: str) -> None:
+        """Raise `ExecutionError` unless the controller follows a stream, which `what` needs."""
+        if not self.replaces:
+            raise ExecutionError(
+                f'{what} needs a controller that accepts a stream of trajectories; the '
+                f'passthrough trajectory controller accepts complete trajectories only: {advice} '
+                'start driver and nodes with another controller'
+            )
+        if why_not := self.controller.why_no_stream:
+            raise ExecutionError(f'motion refused: {why_not}')
 
     # -- internals -----------------------------------------------------------------------------
 
@@ -520,14 +520,9 @@ class ExecutionManager:
     @property
     def motion_state(self) -> str:
         """`ready`, `moving` or `stopped: <reason>`."""
-        return motion_state_text(*self._state)
-
-    @property
-    def _state(self) -> tuple[MotionState, str]:
-        """The motion state and the reason of a stop."""
         if self._latch.reason:
-            return MotionState.STOPPED, self._latch.reason
+            return stopped_text(self._latch.reason)
         if self._latch.has_never_been_ready:
             reason = self._seen.unset_parameters or self._seen.why_not_ready
-            return MotionState.STOPPED, reason or 'checking the robot'
-        return (MotionState.MOVING if self.is_moving else MotionState.READY), ''
+            return stopped_text(reason or 'checking the robot')
+        return MotionState.MOVING.value if self.is_moving else MotionState.READY.value

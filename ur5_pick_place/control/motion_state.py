@@ -21,9 +21,9 @@ class MotionState(Enum):
     STOPPED = 'stopped'
 
 
-def motion_state_text(state: MotionState, reason: str = '') -> str:
-    """Return the text of a state as published; `reason` belongs to STOPPED alone."""
-    return f'{state.value}{_SEPARATOR}{reason}' if state is MotionState.STOPPED else state.value
+def stopped_text(reason: str) -> str:
+    """Return the text of STOPPED as published; of the other states it is their value."""
+    return f'{MotionState.STOPPED.value}{_SEPARATOR}{reason}'
 
 
 def parse_motion_state(text: str) -> tuple[MotionState | None, str]:

@@ -42,14 +42,17 @@ class StopLatch:
         """Command the arm to hold its joints, also while the robot itself holds it."""
         # Old ones would pull the arm back; the last segment of a stream ends at rest by itself.
         if self.seen.knows_joints:
-            self._q_hold, self._holds = self.seen.status.q, times
-            self._hold()
+            assert self.seen.status.q is not None
+            self._q_hold, self._holds = self.seen.status.q, times - 1
+            self.seen.controller.hold(self._q_hold)
 
     def update(self) -> None:
         """Send pending hold commands; to be called periodically."""
         if self.seen.knows_joints and not self.seen.has_goals:
             self._hold_interrupted_arm()
-        self._hold()
+        if self._holds and self._q_hold is not None:
+            self._holds -= 1
+            self.seen.controller.hold(self._q_hold)
 
     def _hold_interrupted_arm(self) -> None:
         """
@@ -67,8 +70,3 @@ class StopLatch:
             return
         if self._q_hold is None or np.abs(status.q - self._q_hold).max() > _ELSEWHERE:
             self._q_hold, self._holds = status.q, _HOLDS_AT_REST
-
-    def _hold(self) -> None:
-        if self._holds and self._q_hold is not None:
-            self._holds -= 1
-            self.seen.controller.hold(self._q_hold)

@@ -187,6 +187,23 @@ class CycleMotions:
             planned += [replace(move, placed_parts=parts, part=load) for move in moves]
         return tuple(planned)
 
+    def _goal_joints(self) -> Iterator[Array]:
+        """Return the joints (6,) [rad] at the end of each move that make the cycle shortest."""
+        stops = []
+        for stage in (step.stage for step in self.steps if step.stage.is_move):
+            if stage.to == HOME:
+                goals = [np.array(self.poses[HOME].joints)]
+            else:
+                goals = self.planner.joint_goals(self._T_goal(stage.to), self.q, self.branch)
+            stops.append(Stop(np.array(goals), stage.do != 'ptp'))
+        planner = self.planner
+        return iter(shortest_chain(planner.model, self.q, stops, planner.straight_times))
+
+    def _T_goal(self, place: str) -> Array:
+        if place == HOME:
+            return forward(self.planner.model, np.array(self.poses[HOME].joints))
+        return T_base_tool(place, self.poses, self.planner, self.settings)
+
     def _arm(self, parts: tuple[Box, ...], held: Load | None = None) -> MotionPlanner:
         """Return a planner for the arm among parts, with an empty gripper or a part in it."""
         key = parts, held
@@ -222,7 +239,7 @@ class CycleMotions:
             q = motion.trajectory.q[-1]
         return planned
 
-    def _as_move(self, step: Step, q_goal: Array, blend: float = 1.0) -> PathSegment:
+    def _as_move(self, step: Step, q_goal: Array, blend: float) -> PathSegment:
         """
         Return a move.
 
@@ -231,7 +248,7 @@ class CycleMotions:
         """
         distance, stage = self.settings.approach_distance, step.stage
         return PathSegment(
-            self._T_goal(stage),
+            self._T_goal(stage.to),
             blend=blend * stage.blend,
             speed=self._speed(step),
             slow_first=distance if step.before.is_at_part else 0.0,
@@ -239,26 +256,29 @@ class CycleMotions:
             q_goal=q_goal if stage.do == 'ptp' else None,
         )
 
+    def _speed(self, step: Step) -> float:
+        near = step.before.is_at_part or step.after.is_at_part
+        is_slow = near or step.stage.pace == 'approach'
+        return self.settings.approach_speed if is_slow else 0.0
+
     def _move(
         self, arm: MotionPlanner, step: Step, q: Array, q_goal: Array
     ) -> tuple[PlannedMotion, str]:
         if step.stage.do == 'ptp':
             motion = self._ptp(arm, step, q, q_goal)
             return motion, str(motion.detour or '')
+        move, method = self._as_move(step, q_goal, blend=0.0), self._method
         try:
-            return self._line(arm, q, self._as_move(step, q_goal)), ''
+            if not method:
+                return chain_of_tcp(arm, q, [move]), ''
+            scaling = Scaling(speed=move.speed)
+            return plan_roll_out(arm, method, q, move.T_goal, scaling, self.loops), ''
         except PlanningError as error:
             if step.stage.do == 'lin':
                 raise
             motion = self._ptp(arm, step, q, q_goal)
             how = f'joint motion, {motion.detour},' if motion.detour else 'joint motion'
             return motion, f'{how} instead of a straight line: {error}'
-
-    def _line(self, arm: MotionPlanner, q: Array, move: PathSegment) -> PlannedMotion:
-        if self._method:
-            scaling = Scaling(speed=move.speed)
-            return plan_roll_out(arm, self._method, q, move.T_goal, scaling, self.loops)
-        return chain_of_tcp(arm, q, [replace(move, blend=0.0)])
 
     def _ptp(self, arm: MotionPlanner, step: Step, q: Array, q_goal: Array) -> PlannedMotion:
         scaling = Scaling(speed=self._speed(step))
@@ -267,27 +287,25 @@ class CycleMotions:
                 return chain_of_tcp(arm, q, self._clear_of_parts(arm, step, q_goal))
         if step.stage.to == HOME:
             return arm.auto(q, [q_goal], scaling)
-        goals = arm.joint_goals(self._T_goal(step.stage), q, self.branch)
+        goals = arm.joint_goals(self._T_goal(step.stage.to), q, self.branch)
         return arm.auto(q, [q_goal, *goals], scaling)
 
     def _clear_of_parts(
         self, arm: MotionPlanner, step: Step, q_goal: Array
     ) -> list[PathSegment]:
         """Return a joint motion that leaves a part, and comes to one, straight up and down."""
-        move, legs = replace(self._as_move(step, q_goal), blend=0.0), list[PathSegment]()
+        move, legs = self._as_move(step, q_goal, blend=0.0), list[PathSegment]()
         first, last = step.before.place, step.after.place
         if step.before.is_at_part and last != above(first):
-            legs.append(replace(move, T_goal=self._T_above(first), slow_last=0.0, q_goal=None))
+            T_up = self._T_goal(above(first))
+            legs.append(replace(move, T_goal=T_up, slow_last=0.0, q_goal=None))
             move = replace(move, slow_first=0.0, speed=move.speed if move.slow_last else 0.0)
         if step.after.is_at_part and first != above(last):
-            up = PathSegment(self._T_above(last))
+            up = PathSegment(self._T_goal(above(last)))
             q_above = chain_of_tcp(arm, q_goal, [up]).trajectory.q[-1]
             legs.append(replace(up, q_goal=q_above))
             move = replace(move, q_goal=None)
         return [*legs, move]
-
-    def _T_above(self, place: str) -> Array:
-        return T_base_tool(above(place), self.poses, self.planner, self.settings)
 
     def _retry(self, arm: MotionPlanner) -> tuple[tuple[PlannedMotion, ...], str]:
         """Plan the motions up from the missed part and down again; also why there are none."""
@@ -303,28 +321,6 @@ class CycleMotions:
             return (up, chain_of_tcp(arm, up.trajectory.q[-1], [down])), ''
         except PlanningError as error:
             return (), f'a missed grasp is not retried: {error}'
-
-    def _goal_joints(self) -> Iterator[Array]:
-        """Return the joints (6,) [rad] at the end of each move that make the cycle shortest."""
-        stops = []
-        for stage in (step.stage for step in self.steps if step.stage.is_move):
-            if stage.to == HOME:
-                goals = [np.array(self.poses[HOME].joints)]
-            else:
-                goals = self.planner.joint_goals(self._T_goal(stage), self.q, self.branch)
-            stops.append(Stop(np.array(goals), stage.do != 'ptp'))
-        planner = self.planner
-        return iter(shortest_chain(planner.model, self.q, stops, planner.straight_times))
-
-    def _speed(self, step: Step) -> float:
-        near = step.before.is_at_part or step.after.is_at_part
-        is_slow = near or step.stage.pace == 'approach'
-        return self.settings.approach_speed if is_slow else 0.0
-
-    def _T_goal(self, stage: Stage) -> Array:
-        if stage.to == HOME:
-            return forward(self.planner.model, np.array(self.poses[HOME].joints))
-        return T_base_tool(stage.to, self.poses, self.planner, self.settings)
 
 
 def T_base_tool(

@@ -95,60 +95,6 @@ class CyclePlanner:
         self.places = CyclePlaces(self.planner, self.settings, self.steps)
         self.needed = {HOME} | {taught_place(stage.to) for stage in self.cycle if stage.is_move}
 
-    def fingerprint(self, poses: Mapping[str, TaughtPose]) -> dict[str, str]:
-        """Return a digest of each thing that a plan depends on, but for clients' objects."""
-        scene = self.planner.scene
-        parts = {
-            # The same pose taught again, as by a client that repeats its request, changes nothing.
-            **{name: replace(p, time='') for name, p in sorted(self.converted(poses).items())},
-            'the scene, or what clients attached to the tool': replace(
-                scene, world=replace(scene.world, objects={})
-            ).fingerprint(),
-            'robot, tool or settings': (
-                self.provenance,
-                self.settings,
-                self.pattern,
-                self.loops,
-                self.planner.settings,
-                tuple(self.cycle),
-            ),
-        }
-        return {k: hashlib.sha256(repr(v).encode()).hexdigest() for k, v in parts.items()}
-
-    def check_unchanged(self, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> None:
-        """
-        Refuse a plan that something makes invalid which has changed since.
-
-        Raises `ExecutionError`: names what has changed. `PlanningError`: names the stage in whose
-        way an object stands now, or the object that was not accepted.
-        """
-        now = self.fingerprint(poses)
-        if changed := sorted(k for k in now if now[k] != plan.fingerprint.get(k)):
-            raise ExecutionError(f'{", ".join(changed)} changed since ~/plan: plan again')
-        scene = self.planner.scene
-        if scene.world.refusal:
-            raise PlanningError(scene.world.refusal)
-        digests = _digests(scene)
-        moved = {k: v for k, v in scene.world.objects.items() if digests[k] != plan.objects.get(k)}
-        if not moved:
-            return
-        arm = copy.copy(self.planner)  # the rest of the scene is as it was
-        arm.set_scene(replace(scene, boxes=(), world=replace(scene.world, objects=moved)))
-        arms: dict[Load | None, MotionPlanner] = {None: arm}
-        # Cycles, and stages of them, may be the same object.
-        stages = {id(s): s for stages in plan.cycles for s in stages}
-        for stage in stages.values():
-            part = stage.part if stage.is_carrying else None
-            if part and part not in arms:
-                arms[part] = arm.carrying(part)
-            moves = [(arms[part], stage.motion)] if stage.motion else []
-            for moving, motion in [*moves, *((arm, motion) for motion in stage.retry)]:
-                if why := moving.why_blocked(_path(motion.trajectory)):
-                    raise PlanningError(
-                        f'an object is in the way of stage {stage.name!r} since ~/plan: {why}; '
-                        'plan again, or remove it'
-                    )
-
     def plan(
         self,
         poses: Mapping[str, TaughtPose],
@@ -202,6 +148,90 @@ class CyclePlanner:
         more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
         raise PlanningError(f'the cycle cannot be planned on branch {refusals[0]}{more}')
 
+    def converted(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
+        """
+        Return the poses that the cycle needs, converted to the present robot and tool.
+
+        Raises `InvalidInput`: a place is not taught or cannot be converted, or two are the same
+        place.
+        """
+        missing = sorted(self.needed - poses.keys())
+        if missing:
+            calls = ', '.join(f'~/teach_{name}' for name in missing)
+            raise InvalidInput(f'not taught: {", ".join(missing)}; call {calls} first')
+        if not poses[HOME].joints:
+            raise InvalidInput(f'{HOME} was taught without joints: call ~/teach_{HOME}')
+        present = {
+            name: converted(name, poses[name], self.provenance, self.planner.model)
+            for name in sorted(self.needed)
+        }
+        for one, other in combinations(filter(is_part_place, present), 2):
+            if coincide(present[one], present[other]):
+                raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
+        return present
+
+    def fingerprint(self, poses: Mapping[str, TaughtPose]) -> dict[str, str]:
+        """Return a digest of each thing that a plan depends on, but for clients' objects."""
+        scene = self.planner.scene
+        parts = {
+            # The same pose taught again, as by a client that repeats its request, changes nothing.
+            **{name: replace(p, time='') for name, p in sorted(self.converted(poses).items())},
+            'the scene, or what clients attached to the tool': replace(
+                scene, world=replace(scene.world, objects={})
+            ).fingerprint(),
+            'robot, tool or settings': (
+                self.provenance,
+                self.settings,
+                self.pattern,
+                self.loops,
+                self.planner.settings,
+                tuple(self.cycle),
+            ),
+        }
+        return {k: hashlib.sha256(repr(v).encode()).hexdigest() for k, v in parts.items()}
+
+    def _placed_parts(
+        self, cycle_poses: Sequence[Mapping[str, TaughtPose]]
+    ) -> tuple[tuple[tuple[Box, ...], ...], ...]:
+        """Return the parts at other places, for each stage of each cycle."""
+        scene = self.planner.scene
+        if (part := scene.part) is None:
+            return tuple(((),) * len(self.cycle) for _ in cycle_poses)
+        groups, moved = blended_groups(self.steps), self._transfers
+        spots = shared_spots(cycle_poses[0], self.pattern.gridded, part)
+        boxes: dict[tuple[PlacedPart, ...], tuple[Box, ...]] = {}  # equal parts, one object
+        found = []
+        for i, poses in enumerate(cycle_poses):
+            T_tcp_parts = grasps(poses, moved, spots, part)
+            of_cycle: list[tuple[Box, ...]] = []
+            for steps in groups:
+                near = (steps[0].before.place, *(step.after.place for step in steps))
+                parts = others(cycle_poses, i, moved, steps[0].released, near, spots)
+                if parts not in boxes:
+                    boxes[parts] = self._boxes(parts, part, T_tcp_parts)
+                of_cycle += [boxes[parts]] * len(steps)
+            found.append(tuple(of_cycle))
+        return tuple(found)
+
+    def _boxes(
+        self, parts: Sequence[PlacedPart], shape: Part, T_tcp_parts: Sequence[Array]
+    ) -> tuple[Box, ...]:
+        """Return parts as boxes, given T_tcp_part of each transfer."""
+        scene = self.planner.scene
+        taken = {box.name for box in scene.boxes} | {piece.name for piece in scene.tool.shapes}
+        names = (name for k in count(1) if (name := f'part {k}') not in taken)
+        return tuple(
+            Box(
+                next(names),
+                T_BASE_LINK_BASE
+                @ pose.T_base_tcp
+                @ (shape.T_tcp_part if transfer < 0 else T_tcp_parts[transfer]),
+                shape.size,
+                is_part=True,
+            )
+            for pose, transfer in parts
+        )
+
     def _plan_on(
         self,
         branch: str,
@@ -246,29 +276,6 @@ class CyclePlanner:
             q = moves[-1].q[-1] if moves else q
         return tuple(planned)
 
-    def _placed_parts(
-        self, cycle_poses: Sequence[Mapping[str, TaughtPose]]
-    ) -> tuple[tuple[tuple[Box, ...], ...], ...]:
-        """Return the parts at other places, for each stage of each cycle."""
-        scene = self.planner.scene
-        if (part := scene.part) is None:
-            return tuple(((),) * len(self.cycle) for _ in cycle_poses)
-        groups, moved = blended_groups(self.steps), self._transfers
-        spots = shared_spots(cycle_poses[0], self.pattern.gridded, part)
-        boxes: dict[tuple[PlacedPart, ...], tuple[Box, ...]] = {}  # equal parts, one object
-        found = []
-        for i, poses in enumerate(cycle_poses):
-            T_tcp_parts = grasps(poses, moved, spots, part)
-            of_cycle: list[tuple[Box, ...]] = []
-            for steps in groups:
-                near = (steps[0].before.place, *(step.after.place for step in steps))
-                parts = others(cycle_poses, i, moved, steps[0].released, near, spots)
-                if parts not in boxes:
-                    boxes[parts] = self._boxes(parts, part, T_tcp_parts)
-                of_cycle += [boxes[parts]] * len(steps)
-            found.append(tuple(of_cycle))
-        return tuple(found)
-
     def _held(self, poses: Mapping[str, TaughtPose]) -> list[Load]:
         """Return, for each stage of a cycle, the part that is moved, as it is gripped."""
         scene = self.planner.scene
@@ -282,24 +289,39 @@ class CyclePlanner:
         ]
         return [loads[min(step.released, len(moved) - 1)] for step in self.steps]
 
-    def _boxes(
-        self, parts: Sequence[PlacedPart], shape: Part, T_tcp_parts: Sequence[Array]
-    ) -> tuple[Box, ...]:
-        """Return parts as boxes, given T_tcp_part of each transfer."""
+    def check_unchanged(self, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> None:
+        """
+        Refuse a plan that something makes invalid which has changed since.
+
+        Raises `ExecutionError`: names what has changed. `PlanningError`: names the stage in whose
+        way an object stands now, or the object that was not accepted.
+        """
+        now = self.fingerprint(poses)
+        if changed := sorted(k for k in now if now[k] != plan.fingerprint.get(k)):
+            raise ExecutionError(f'{", ".join(changed)} changed since ~/plan: plan again')
         scene = self.planner.scene
-        taken = {box.name for box in scene.boxes} | {piece.name for piece in scene.tool.shapes}
-        names = (name for k in count(1) if (name := f'part {k}') not in taken)
-        return tuple(
-            Box(
-                next(names),
-                T_BASE_LINK_BASE
-                @ pose.T_base_tcp
-                @ (shape.T_tcp_part if transfer < 0 else T_tcp_parts[transfer]),
-                shape.size,
-                is_part=True,
-            )
-            for pose, transfer in parts
-        )
+        if scene.world.refusal:
+            raise PlanningError(scene.world.refusal)
+        digests = _digests(scene)
+        moved = {k: v for k, v in scene.world.objects.items() if digests[k] != plan.objects.get(k)}
+        if not moved:
+            return
+        arm = copy.copy(self.planner)  # the rest of the scene is as it was
+        arm.set_scene(replace(scene, boxes=(), world=replace(scene.world, objects=moved)))
+        arms: dict[Load | None, MotionPlanner] = {None: arm}
+        # Cycles, and stages of them, may be the same object.
+        stages = {id(s): s for stages in plan.cycles for s in stages}
+        for stage in stages.values():
+            part = stage.part if stage.is_carrying else None
+            if part and part not in arms:
+                arms[part] = arm.carrying(part)
+            moves = [(arms[part], stage.motion)] if stage.motion else []
+            for moving, motion in [*moves, *((arm, motion) for motion in stage.retry)]:
+                if why := moving.why_blocked(_path(motion.trajectory)):
+                    raise PlanningError(
+                        f'an object is in the way of stage {stage.name!r} since ~/plan: {why}; '
+                        'plan again, or remove it'
+                    )
 
     def motions_home(
         self,
@@ -390,40 +412,6 @@ class CyclePlanner:
         planner = self.planner.among(placed_parts)
         return planner.carrying(held) if held else planner
 
-    def converted(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
-        """
-        Return the poses that the cycle needs, converted to the present robot and tool.
-
-        Raises `InvalidInput`: a place is not taught or cannot be converted, or two are the same
-        place.
-        """
-        missing = sorted(self.needed - poses.keys())
-        if missing:
-            calls = ', '.join(f'~/teach_{name}' for name in missing)
-            raise InvalidInput(f'not taught: {", ".join(missing)}; call {calls} first')
-        if not poses[HOME].joints:
-            raise InvalidInput(f'{HOME} was taught without joints: call ~/teach_{HOME}')
-        present = {
-            name: converted(name, poses[name], self.provenance, self.planner.model)
-            for name in sorted(self.needed)
-        }
-        for one, other in combinations(filter(is_part_place, present), 2):
-            if coincide(present[one], present[other]):
-                raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
-        return present
-
-
-def _digests(scene: Scene) -> dict[str, str]:
-    """Return a digest of each client's object in a scene, by id."""
-    return {
-        name: Scene(0.0, Tool(np.eye(4)), world=World({name: thing})).fingerprint()
-        for name, thing in scene.world.objects.items()
-    }
-
-
-def _path(trajectory: Trajectory) -> Array:
-    return trajectory.sample(trajectory.dense_times(_STEP))[0]
-
 
 def _touched(cycle_poses: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, Array]]:
     """Return names and positions of the places of all cycles where a part is held or released."""
@@ -438,3 +426,15 @@ def _before_moves(
     i = next((i for i, planned in enumerate(stages) if planned.motion), len(stages))
     here = replace(leave, placed_parts=stages[i].placed_parts if i < len(stages) else ())
     return (*stages[:i], here, *stages[i:])
+
+
+def _digests(scene: Scene) -> dict[str, str]:
+    """Return a digest of each client's object in a scene, by id."""
+    return {
+        name: Scene(0.0, Tool(np.eye(4)), world=World({name: thing})).fingerprint()
+        for name, thing in scene.world.objects.items()
+    }
+
+
+def _path(trajectory: Trajectory) -> Array:
+    return trajectory.sample(trajectory.dense_times(_STEP))[0]

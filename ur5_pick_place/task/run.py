@@ -90,7 +90,11 @@ class CycleRun:
                 yield from self._while_paused()
                 self.placed_parts, self.part = planned.placed_parts, planned.part or self.part
                 self._enter(planned, 0)
-                yield from self._do(planned)
+                if planned.motion:
+                    yield from self._wait_for_open_fingers(planned)
+                    yield from both(self._move(planned), self._check_empty())
+                else:
+                    yield from watched(self._do_action(planned), self._check_in_place)
             self.progress.begin(self._number)
             self.emit(events.CYCLE_DONE, number=self._number, of=of)
         self.part = self._as_given
@@ -189,13 +193,6 @@ class CycleRun:
     def _enter(self, planned: PlannedStage, i: int) -> None:
         self.stage = planned.stages[i].name
         self.emit(events.STAGE, stage=self.stage, remark=planned.remark)
-
-    def _do(self, planned: PlannedStage) -> Steps[None]:
-        if planned.motion:
-            yield from self._wait_for_open_fingers(planned)
-            yield from both(self._move(planned), self._check_empty())
-        else:
-            yield from watched(self._do_action(planned), self._check_in_place)
 
     def _check_in_place(self, seen: Observation) -> None:
         """Check that nobody else has moved the arm since the last motion."""

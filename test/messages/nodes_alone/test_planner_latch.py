@@ -26,10 +26,11 @@ def caller(ros_domain):
 def ask(caller, is_busy, stops_after=9.0):
     """Return the answer about a planner that hangs, or reports a stop in time, and the time."""
     latch = PlannerLatch(caller.node, caller.client, lambda: caller.state == 'stopped')
+    latch.waits = SimpleNamespace(is_busy=is_busy, sample=print)
     answers, begin = [], time.monotonic()
 
     async def run():
-        answers.append(await latch.request_stop(is_busy))
+        answers.append(await latch.request_stop())
 
     executor = LockedExecutor(caller.node)
     executor.create_task(run)

@@ -3,7 +3,7 @@
 
 import pytest
 
-from ur5_pick_place.control.motion_state import MotionState, motion_state_text, parse_motion_state
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state, stopped_text
 
 TEXTS = {
     'ready': (MotionState.READY, ''),
@@ -17,7 +17,8 @@ TEXTS = {
 @pytest.mark.parametrize(('text', 'meaning'), TEXTS.items())
 def test_a_text_and_its_state_are_the_same(text, meaning):
     assert parse_motion_state(text) == meaning
-    assert motion_state_text(*meaning) == text
+    state, reason = meaning
+    assert (stopped_text(reason) if state is MotionState.STOPPED else state.value) == text
 
 
 @pytest.mark.parametrize('text', ['', 'idle', 'stopped', 'ready: soon', 'READY', 'busy: plan'])

@@ -18,8 +18,8 @@ from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.context import Cell
 from ur5_pick_place.nodes.driver.controller_manager import (
+    MODES,
     ControllerManager,
-    has_mode,
     moves_joints,
 )
 from ur5_pick_place.nodes.ros.distro import name_method
@@ -134,7 +134,7 @@ class ControllerGoals:
         others = [
             c.name
             for c in active
-            if c.name != self._controller and (moves_joints(c, self._joint_names) or has_mode(c))
+            if c.name != self._controller and moves_joints(c, self._joint_names, MODES)
         ]
         is_on = any(c.name == self._controller for c in active)
         if others:

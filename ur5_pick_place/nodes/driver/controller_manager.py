@@ -21,7 +21,7 @@ LIST, SWITCH = 'controller_manager/list_controllers', 'controller_manager/switch
 """Its services."""
 
 # What other controllers of the UR driver claim instead of joints.
-_MODES = (
+MODES = (
     'force_mode',
     'trajectory_passthrough',
     'freedrive_mode',
@@ -95,18 +95,16 @@ def active_names(listed: ListControllers.Response) -> set[str]:
     return {c.name for c in listed.controller if c.state == 'active'}
 
 
-def moves_joints(controller: Any, joint_names: Sequence[str]) -> bool:
-    """Return whether a controller, as the controller manager lists it, commands the joints."""
-    return any(claimed in joint_names for claimed in _claims(controller))
+def moves_joints(
+    controller: Any, joint_names: Sequence[str], modes: tuple[str, ...] = ()
+) -> bool:
+    """
+    Return whether a controller, as the controller manager lists it, commands the joints.
 
-
-def has_mode(controller: Any) -> bool:
-    """Return whether a controller, as listed, has the robot in a mode that moves the arm."""
-    return any(claimed.endswith(_MODES) for claimed in _claims(controller))
-
-
-def _claims(controller: Any) -> list[str]:
-    return [name.partition('/')[0] for name in controller.claimed_interfaces]
+    Also if it has the robot in one of some `modes`.
+    """
+    claims = [name.partition('/')[0] for name in controller.claimed_interfaces]
+    return any(claimed in joint_names or claimed.endswith(modes) for claimed in claims)
 
 
 class ControllerActivity:

@@ -69,18 +69,19 @@ class PlannerLatch:
     ) -> None:
         self._node, self._stop, self._is_stopped = node, stop, is_stopped
         self._is_due, self._next = False, 0.0
-        self._calls = RepeatedCall(stop)
+        self._calls, self.waits = RepeatedCall(stop), ProcessorWaits()
+        node.reader.every(_PERIOD, lambda: self.waits.sample(time.monotonic()))
 
-    async def request_stop(self, is_busy: bool) -> bool:
+    async def request_stop(self) -> bool:
         """
         Request the stop, and return whether the planner has begun it; to be awaited in a callback.
 
         It has if it replies or reports that it is stopped, which is before it has searched for the
-        braking motion. It has longer for that if this PC `is_busy`.
+        braking motion. It has longer for that if this PC is busy.
         """
         if not self._stop.service_is_ready():
             return False
-        was_stopped, patience = self._is_stopped(), _BUSY_REPLY if is_busy else _REPLY
+        was_stopped, patience = self._is_stopped(), _BUSY_REPLY if self.waits.is_busy else _REPLY
         reply = self._stop.call_async(Trigger.Request())
 
         def is_begun() -> bool:
@@ -120,13 +121,12 @@ class ArmStop:
         self._log = node.get_logger()
         self._began: float | None = None
         self._escalation = Escalation(controllers, lambda: port.recent_stillness)
-        self.waits = ProcessorWaits()
         node.reader.every(_PERIOD, self._repeat)
 
     def begin(self) -> None:
         """Cancel all goals now, and do what `Escalation` says until the arm is at rest."""
         self._began = time.monotonic()
-        self._has_stopped(0.0)
+        self._repeat()
 
     def end(self) -> None:
         """Do nothing more, as motions are allowed again."""
@@ -134,22 +134,17 @@ class ArmStop:
         self._escalation.begin_again()
 
     def _repeat(self) -> None:
-        now = time.monotonic()
-        self.waits.sample(now)
         if self._began is None:
             return
-        lasts = now - self._began
-        if self._has_stopped(lasts) and lasts > REPLY_TIMEOUT:
-            self.end()  # not earlier, as a goal may still be in transit
+        lasts = time.monotonic() - self._began
+        has_goals = lasts < _IN_TRANSIT or bool(self._controllers.goals)
+        is_moving, has_planner = bool(self._port.why_not_at_rest), self._port.has_planner
+        is_over = not self._escalation.advance(has_goals, is_moving, has_planner)
+        if is_over and lasts > REPLY_TIMEOUT:  # not earlier: a goal may still be in transit
+            self.end()
         elif lasts > _AT_MOST:
             self.end()
             self._log.error(
                 f'the arm is not known to be at rest {_AT_MOST:.0f} s after the stop, and no more '
                 'cancel requests are sent: if it moves, USE THE EMERGENCY STOP'
             )
-
-    def _has_stopped(self, lasts: float) -> bool:
-        """Do what is due `lasts` seconds after the request; return whether the arm is at rest."""
-        has_goals = lasts < _IN_TRANSIT or bool(self._controllers.goals)
-        is_moving, has_planner = not self._port.is_at_rest, self._port.has_planner
-        return not self._escalation.advance(has_goals, is_moving, has_planner)

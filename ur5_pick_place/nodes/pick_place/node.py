@@ -267,7 +267,7 @@ class PickPlace(SerialNode):
         reply.success, reply.message = True, STOPPING
         self._publish_state()
         # The planner brakes along the path; the stop does not depend on it.
-        if not await self._latch.request_stop(self._arm_stop.waits.is_busy):
+        if not await self._latch.request_stop():
             self._arm_stop.begin()
             reply.message += '; the planner did not answer at once: canceling all goals without it'
         # In freedrive an arm with a wrong payload sinks.

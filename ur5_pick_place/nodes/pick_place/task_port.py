@@ -144,11 +144,6 @@ class TaskPort:
         return self.q
 
     @property
-    def is_at_rest(self) -> bool:
-        """Return whether recent joint_states show the arm at rest."""
-        return not self.why_not_at_rest
-
-    @property
     def why_not_at_rest(self) -> str:
         """Return why the arm does not count as at rest, or ''."""
         if self._bad_joints:
@@ -209,7 +204,7 @@ class TaskPort:
             outputs=outputs,
             tool_voltage=self._io.tool_voltage,
             stop_reason=stop_reason,
-            is_at_rest=self.is_at_rest,
+            is_at_rest=not self.why_not_at_rest,
             speed_scaling=self._speed_scaling,
             gripper=self._gripper.view() if self._gripper else GripperView(),
         )

@@ -85,70 +85,6 @@ class Transfer(NamedTuple):
     release: str
 
 
-def annotate(stages: Sequence[Stage]) -> tuple[Step, ...]:
-    hands = list(accumulate(stages, Hand.after, initial=Hand()))
-    releases = [i for i, around in enumerate(pairwise(hands)) if _releases(*around)]
-    at_places = [i for i in releases if hands[i].is_at_part]
-    return tuple(
-        Step(
-            stage,
-            before=hands[i],
-            after=hands[i + 1],
-            released=sum(k < i for k in releases),
-            payload=_payload_before_move(stages[i + 1 :]),
-            is_part_checked=_is_part_expected(stages[i + 1 :]),
-            fills=i in at_places and (i == at_places[-1] or hands[i].place == TARGET),
-        )
-        for i, stage in enumerate(stages)
-    )
-
-
-def transfers(steps: Sequence[Step]) -> tuple[Transfer, ...]:
-    """Return the parts that a cycle moves, in order."""
-    found = [
-        Transfer(step.before.gripped_at, step.after.place if step.after.is_at_part else '')
-        for step in steps
-        if _releases(step.before, step.after)
-    ]
-    kept = steps[-1].after.gripped_at if steps else ''
-    return (*found, Transfer(kept, '')) if kept else tuple(found)
-
-
-def _releases(before: Hand, after: Hand) -> bool:
-    return bool(before.gripped_at) and not after.gripped_at
-
-
-def first_grip(steps: Iterable[Step]) -> str:
-    """Return the place that a cycle grips at before it opens the gripper; '' if there is none."""
-    step = next((step for step in steps if step.stage.do in ('open', 'close')), None)
-    return step.after.gripped_at if step else ''
-
-
-def blended_groups(steps: Iterable[Step]) -> list[tuple[Step, ...]]:
-    """Return the steps in groups: moves that blend into each other, else one alone."""
-    groups: list[tuple[Step, ...]] = []
-    for step in steps:
-        if groups and step.stage.is_move and groups[-1][-1].stage.blend:
-            groups[-1] = (*groups[-1], step)
-        else:
-            groups.append((step,))
-    return groups
-
-
-def _payload_before_move(ahead: Iterable[Stage]) -> bool | None:
-    for stage in ahead:
-        if stage.is_move:
-            return None
-        if stage.do.startswith('payload_'):
-            return stage.do == 'payload_part'
-    return None
-
-
-def _is_part_expected(ahead: Iterable[Stage]) -> bool:
-    acts = (stage.do for stage in ahead if stage.do in ('expect_part', 'open', 'close'))
-    return next(acts, '') == 'expect_part'
-
-
 def check_cycle(
     stages: Sequence[Stage], places: Collection[str], gripper_outputs: Collection[int]
 ) -> None:
@@ -254,3 +190,67 @@ def _open(hand: Hand) -> str:
             'move to that place'
         )
     return ''
+
+
+def annotate(stages: Sequence[Stage]) -> tuple[Step, ...]:
+    hands = list(accumulate(stages, Hand.after, initial=Hand()))
+    releases = [i for i, around in enumerate(pairwise(hands)) if _releases(*around)]
+    at_places = [i for i in releases if hands[i].is_at_part]
+    return tuple(
+        Step(
+            stage,
+            before=hands[i],
+            after=hands[i + 1],
+            released=sum(k < i for k in releases),
+            payload=_payload_before_move(stages[i + 1 :]),
+            is_part_checked=_is_part_expected(stages[i + 1 :]),
+            fills=i in at_places and (i == at_places[-1] or hands[i].place == TARGET),
+        )
+        for i, stage in enumerate(stages)
+    )
+
+
+def _releases(before: Hand, after: Hand) -> bool:
+    return bool(before.gripped_at) and not after.gripped_at
+
+
+def _payload_before_move(ahead: Iterable[Stage]) -> bool | None:
+    for stage in ahead:
+        if stage.is_move:
+            return None
+        if stage.do.startswith('payload_'):
+            return stage.do == 'payload_part'
+    return None
+
+
+def _is_part_expected(ahead: Iterable[Stage]) -> bool:
+    acts = (stage.do for stage in ahead if stage.do in ('expect_part', 'open', 'close'))
+    return next(acts, '') == 'expect_part'
+
+
+def transfers(steps: Sequence[Step]) -> tuple[Transfer, ...]:
+    """Return the parts that a cycle moves, in order."""
+    found = [
+        Transfer(step.before.gripped_at, step.after.place if step.after.is_at_part else '')
+        for step in steps
+        if _releases(step.before, step.after)
+    ]
+    kept = steps[-1].after.gripped_at if steps else ''
+    return (*found, Transfer(kept, '')) if kept else tuple(found)
+
+
+def first_grip(steps: Iterable[Step]) -> str:
+    """Return the place that a cycle grips at before it opens the gripper; '' if there is none."""
+    step = next((step for step in steps if step.stage.do in ('open', 'close')), None)
+    return step.after.gripped_at if step else ''
+
+
+def blended_groups(steps: Iterable[Step]) -> list[tuple[Step, ...]]:
+    """Return the steps in groups: moves that blend into each other, else one alone."""
+    groups: list[tuple[Step, ...]] = []
+    for step in steps:
+        if groups and step.stage.is_move and groups[-1][-1].stage.blend:
+            groups[-1] = (*groups[-1], step)
+        else:
+            groups.append((step,))
+    return groups
