@@ -122,7 +122,7 @@ def check_cycle(
     for number, stage in enumerate(stages):  # the next cycle, with the gripper as this one left it
         hand = hands[len(stages) + number]
         if hand.is_at_part and stage.do == 'close':
-            _refuse(_close(hand), number, stage)
+            _refuse(_problem(stage, hand), number, stage)
 
 
 def _refuse(problem: str, number: int, stage: Stage) -> None:
@@ -140,8 +140,11 @@ def _problem(stage: Stage, hand: Hand) -> str:
             f'{payload.name!r}: must come after {{do: payload_tool}}'
         )
     match stage.do:
-        case 'close':
-            return _close(hand)
+        case 'close' if closed:
+            return (
+                f'the gripper was closed by stage {closed.name!r} already: must come after a '
+                'release, {do: open}'
+            )
         case 'open':
             return _open(hand)
         case 'expect_part' if not closed:
@@ -163,15 +166,6 @@ def _problem_at_end(hand: Hand) -> str:
         return f'{hand.payload.name!r} adds a part: release it at a place with {{do: open}}'
     if hand.picked:
         return f'{hand.picked.name!r} gripped a part: release it at a place with {{do: open}}'
-    return ''
-
-
-def _close(hand: Hand) -> str:
-    if hand.closed:
-        return (
-            f'the gripper was closed by stage {hand.closed.name!r} already: must come after a '
-            'release, {do: open}'
-        )
     return ''
 
 
