@@ -22,14 +22,14 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     return modules
 
 
-def test_every_module_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_module_imports(monkeypatch):
     folder = Path(__file__).parents[2] / 'bench'
     monkeypatch.syspath_prepend(str(folder))
     for path in folder.glob('[!_]*.py'):
         importlib.import_module(path.stem)
 
 
-def test_every_measurement_is_made(bench: dict[str, ModuleType]) -> None:
+def test_every_measurement_is_made(bench):
     rows = [*bench['kinematics'].measure(), *bench['trajectories'].measure()]
     assert all(row.ours > 0.0 and row.theirs != 0.0 for row in rows if row.unit == 'us')
     told = ' '.join(row.what for row in rows)
@@ -39,7 +39,7 @@ def test_every_measurement_is_made(bench: dict[str, ModuleType]) -> None:
         assert f'{what}, timing' in told
 
 
-def test_lines_and_joint_motions_take_their_optimum(bench: dict[str, ModuleType]) -> None:
+def test_lines_and_joint_motions_take_their_optimum(bench):
     rows = bench['trajectories'].measure()
     judged = [row for row in rows if row.unit == 's']
     beside_copp = [row for row in judged if row.peer == 'copp-py']  # where it is installed
@@ -47,18 +47,14 @@ def test_lines_and_joint_motions_take_their_optimum(bench: dict[str, ModuleType]
     assert all(row.met is True for row in judged), judged
 
 
-def test_a_peer_that_is_not_installed_is_named(
-    bench: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_peer_that_is_not_installed_is_named(bench, monkeypatch):
     peers = bench['peers']
     monkeypatch.setattr(peers, 'skipped', {})
     assert peers._import('somebody', 'a_solver_that_nobody_wrote') is None
     assert peers.skipped == {'somebody': "No module named 'a_solver_that_nobody_wrote'"}
 
 
-def test_a_goal_bounds_the_ratio_or_where_nobody_is_beside_the_value(
-    bench: dict[str, ModuleType],
-) -> None:
+def test_a_goal_bounds_the_ratio_or_where_nobody_is_beside_the_value(bench):
     Row = bench['measure'].Row
     assert Row('x', 3.0, 'us', 'y', 2.0, 1.5, goal=1.6).met
     assert not Row('x', 3.0, 'us', 'y', 2.0, 1.5, goal=1.4).met
@@ -66,9 +62,7 @@ def test_a_goal_bounds_the_ratio_or_where_nobody_is_beside_the_value(
     assert Row('x', 3.0, 'us', 'y', 2.0, 1.5).met is None
 
 
-def test_ticks_and_the_plan_of_a_cycle_are_measured(
-    bench: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ticks_and_the_plan_of_a_cycle_are_measured(bench, monkeypatch):
     ticks = importlib.import_module('ticks')
     monkeypatch.setattr(ticks, 'METHODS', ('resolved_rate',))
     median, longest, warm, cold = ticks.measure()

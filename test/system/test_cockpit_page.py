@@ -124,9 +124,7 @@ def frame_rate(client: TaskClient, page: Browser) -> float:
     return rate
 
 
-def test_the_arm_jogs_while_a_button_is_held_and_rests_soon_after(
-    cell: SimpleNamespace, page: Browser
-) -> None:
+def test_the_arm_jogs_while_a_button_is_held_and_rests_soon_after(cell, page):
     client = cell.client
     if (rate := frame_rate(client, page)) < 10.0:
         pytest.skip(f'{rate:.0f} frames/s: too slow to report a held button in time')
@@ -139,9 +137,7 @@ def test_the_arm_jogs_while_a_button_is_held_and_rests_soon_after(
     assert client.time - begin < pace.wall(0.5)  # 0.2 s without a message, and the ramp
 
 
-def test_a_place_is_taught_by_a_drag_and_refused_where_it_cannot_be(
-    cell: SimpleNamespace, page: Browser
-) -> None:
+def test_a_place_is_taught_by_a_drag_and_refused_where_it_cannot_be(cell, page):
     client = cell.client
     page.click('Init gripper')
     client.event('done', job='init_gripper')
@@ -166,9 +162,7 @@ def test_a_place_is_taught_by_a_drag_and_refused_where_it_cannot_be(
     page.until(lambda: 'free of collision' in page.run('document.body.textContent'), 'solutions')
 
 
-def test_a_run_places_the_cube_and_stop_brings_the_arm_to_rest(
-    cell: SimpleNamespace, page: Browser
-) -> None:
+def test_a_run_places_the_cube_and_stop_brings_the_arm_to_rest(cell, page):
     client = cell.client
     since = len(client.events)
     page.click('Init gripper')
@@ -213,7 +207,7 @@ def test_a_run_places_the_cube_and_stop_brings_the_arm_to_rest(
     client.event('done', since=since, job='go_home', wall=60.0)
 
 
-def test_preflight_and_statistics_show_this_cell(cell: SimpleNamespace, page: Browser) -> None:
+def test_preflight_and_statistics_show_this_cell(cell, page):
     page.tab('Statistics')
     page.until(lambda: re.search(r'placed\s+[1-9]\s+[1-9]', page.text()), 'the placed part')
     page.tab('Checks')
@@ -222,7 +216,7 @@ def test_preflight_and_statistics_show_this_cell(cell: SimpleNamespace, page: Br
     assert re.search(r'ready to move|\d checks? failed', page.text())
 
 
-def test_the_cell_reports_a_dead_node_and_ends_on_ctrl_c(cell: SimpleNamespace) -> None:
+def test_the_cell_reports_a_dead_node_and_ends_on_ctrl_c(cell):
     begin = time.monotonic()
     cell.process.send_signal(signal.SIGINT)
     assert cell.process.wait(10) == 0

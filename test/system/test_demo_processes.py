@@ -47,9 +47,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_nodes_are_in_the_domain_out_of_reach_of_ctrl_c_and_end_with_the_context(
-    specs: dict[str, NodeSpec], tmp_path: Path
-) -> None:
+def test_nodes_are_in_the_domain_out_of_reach_of_ctrl_c_and_end_with_the_context(specs, tmp_path):
     """In sessions of their own nodes wait for each other for up to 0.28 s on a busy machine."""
     with NodeProcesses([specs['sleeper']], 17, tmp_path) as nodes:
         (pid,) = nodes.pids.values()
@@ -62,8 +60,8 @@ def test_nodes_are_in_the_domain_out_of_reach_of_ctrl_c_and_end_with_the_context
 
 
 def test_a_node_that_ended_or_was_killed_is_named_with_its_last_words_or_its_signal(
-    specs: dict[str, NodeSpec], tmp_path: Path
-) -> None:
+    specs, tmp_path
+):
     with NodeProcesses([specs['sleeper'], specs['quick']], 17, tmp_path) as nodes:
         until(lambda: not is_running(nodes.pids['quick']), 'its end')
         with pytest.raises(ExecutionError, match=r'(?s)quick ended with exit code 3.*no table'):
@@ -75,8 +73,8 @@ def test_a_node_that_ended_or_was_killed_is_named_with_its_last_words_or_its_sig
 
 
 def test_a_node_that_will_not_end_is_killed_within_two_seconds_beside_a_recorder_that_writes(
-    specs: dict[str, NodeSpec], tmp_path: Path
-) -> None:
+    specs, tmp_path
+):
     with NodeProcesses([specs['recorder'], specs['stubborn']], 17, tmp_path) as nodes:
         until(lambda: nodes.log().count('ready') == 2, 'the traps to be set')
         begin = time.monotonic()
@@ -84,9 +82,7 @@ def test_a_node_that_will_not_end_is_killed_within_two_seconds_beside_a_recorder
     assert not is_running(nodes.pids['stubborn']) and 'written' in nodes.log()
 
 
-def test_a_missing_executable_ends_those_already_started(
-    specs: dict[str, NodeSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_executable_ends_those_already_started(specs, tmp_path, monkeypatch):
     started = []
     popen = subprocess.Popen
     monkeypatch.setattr(
@@ -101,7 +97,7 @@ def test_a_missing_executable_ends_those_already_started(
     assert not is_running(started[0].pid)
 
 
-def test_nodes_die_with_a_demo_that_is_killed(specs: dict[str, NodeSpec], tmp_path: Path) -> None:
+def test_nodes_die_with_a_demo_that_is_killed(specs, tmp_path):
     program = f"""
         import sys, time
         from pathlib import Path
@@ -125,7 +121,7 @@ def test_nodes_die_with_a_demo_that_is_killed(specs: dict[str, NodeSpec], tmp_pa
 
 
 @pytest.mark.parametrize('is_killed', [True, False])
-def test_a_working_folder_goes_with_its_process(is_killed: bool) -> None:
+def test_a_working_folder_goes_with_its_process(is_killed):
     code = (
         'import time\nfrom ur5_pick_place.demo.processes import working_folder\n'
         'with working_folder() as folder:\n'
@@ -143,7 +139,7 @@ def test_a_working_folder_goes_with_its_process(is_killed: bool) -> None:
     until(lambda: not folder.exists(), f'{folder} to go')
 
 
-def test_ctrl_c_while_a_working_folder_is_made_leaves_none(monkeypatch, tmp_path: Path) -> None:
+def test_ctrl_c_while_a_working_folder_is_made_leaves_none(monkeypatch, tmp_path):
     def interrupted(*_words, **_options) -> NoReturn:
         raise Ended(signal.SIGINT)
 
@@ -154,9 +150,7 @@ def test_ctrl_c_while_a_working_folder_is_made_leaves_none(monkeypatch, tmp_path
     assert not list(tmp_path.iterdir())
 
 
-def test_no_code_of_ours_runs_between_fork_and_exec(
-    specs: dict[str, NodeSpec], tmp_path: Path
-) -> None:
+def test_no_code_of_ours_runs_between_fork_and_exec(specs, tmp_path):
     """It might wait for a lock that another thread held when this process was copied."""
     program = f"""
         import os, sys
@@ -172,13 +166,13 @@ def test_no_code_of_ours_runs_between_fork_and_exec(
     assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == ''
 
 
-def test_two_demos_at_once_get_two_domains() -> None:
+def test_two_demos_at_once_get_two_domains():
     with own_domain() as first, own_domain() as second:
         assert first != second
         assert 1 <= min(first, second) <= max(first, second) <= 101
 
 
-def test_a_domain_that_somebody_uses_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_domain_that_somebody_uses_is_left_alone(monkeypatch):
     """Also when only its second process is still there."""
     # Two that are free: other demos may run on this machine, or other tests.
     with own_domain() as used, own_domain() as other:

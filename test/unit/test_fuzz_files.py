@@ -30,7 +30,6 @@ from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.kinematics.loading import load_calibrated
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.scene_file import load_scene
-from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.cycle.pattern import PatternSettings
@@ -182,9 +181,7 @@ def spoilt(draw: st.DrawFn, good: str) -> bytes:
 @pytest.mark.parametrize('kind', READERS)
 @fuzzed(0.08)
 @given(data=st.data())
-def test_a_spoilt_file_is_read_or_refused_and_left_alone(
-    folder: Path, kind: str, data: st.DataObject
-) -> None:
+def test_a_spoilt_file_is_read_or_refused_and_left_alone(folder, kind, data):
     content = data.draw(spoilt((folder / kind).read_text()))
     path = folder / f'spoilt_{kind}'
     path.write_bytes(content)
@@ -198,7 +195,7 @@ def test_a_spoilt_file_is_read_or_refused_and_left_alone(
 
 @pytest.mark.parametrize('kind', READERS)
 @pytest.mark.parametrize('trap', TRAPS, ids=range(len(TRAPS)))
-def test_a_trap_is_refused(folder: Path, kind: str, trap: str) -> None:
+def test_a_trap_is_refused(folder, kind, trap):
     path = folder / f'trap_{kind}'
     path.write_text(f'{trap}\n...\n', encoding='utf-8')
     with pytest.raises(InvalidInput):
@@ -206,16 +203,14 @@ def test_a_trap_is_refused(folder: Path, kind: str, trap: str) -> None:
 
 
 @pytest.mark.parametrize('kind', READERS)
-def test_what_is_not_spoilt_is_read(folder: Path, kind: str) -> None:
+def test_what_is_not_spoilt_is_read(folder, kind):
     READERS[kind](folder / kind)
 
 
 @pytest.mark.parametrize('kind', KINDS)
 @fuzzed(0.03)
 @given(data=st.data())
-def test_a_parameter_is_kept_within_its_bounds_or_refused(
-    kind: type[Settings], data: st.DataObject
-) -> None:
+def test_a_parameter_is_kept_within_its_bounds_or_refused(kind, data):
     f = data.draw(st.sampled_from(fields(kind)))
     value = data.draw(VALUES)
     try:
@@ -233,7 +228,7 @@ def test_a_parameter_is_kept_within_its_bounds_or_refused(
         assert high is None or (numbers <= high).all()
 
 
-def test_a_parameter_file_without_parameters_is_refused(tmp_path, monkeypatch) -> None:
+def test_a_parameter_file_without_parameters_is_refused(tmp_path, monkeypatch):
     for file in CONFIG.glob('*.yaml'):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / 'pick_place.yaml').write_text('/**: {method: ik}')
@@ -242,7 +237,7 @@ def test_a_parameter_file_without_parameters_is_refused(tmp_path, monkeypatch) -
         Configuration({})
 
 
-def test_a_page_in_the_place_of_a_parameter_file_is_refused(tmp_path) -> None:
+def test_a_page_in_the_place_of_a_parameter_file_is_refused(tmp_path):
     path = tmp_path / 'lab.yaml'  # a download that failed
     path.write_text('<!DOCTYPE html>\n<html></html>\n')
     with pytest.raises(InvalidInput, match=f'{path}: must hold `ros__parameters:`.*<!DOCTYPE'):
@@ -251,7 +246,7 @@ def test_a_page_in_the_place_of_a_parameter_file_is_refused(tmp_path) -> None:
 
 @fuzzed(0.02)
 @given(content=spoilt((CONFIG / 'trajectory_planner.yaml').read_text()))
-def test_a_spoilt_parameter_file_is_read_or_refused(folder: Path, content: bytes) -> None:
+def test_a_spoilt_parameter_file_is_read_or_refused(folder, content):
     with pytest.MonkeyPatch.context() as patch:
         config = folder / 'config'
         config.mkdir(exist_ok=True)

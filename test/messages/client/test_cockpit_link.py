@@ -118,7 +118,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Any:
     return lambda seconds: passed.__setitem__(0, passed[0] + seconds)
 
 
-def test_a_stop_has_worked_when_either_node_accepts_it(node, link, later) -> None:
+def test_a_stop_has_worked_when_either_node_accepts_it(node, link, later):
     heard: list[tuple] = []
     link.stop(lambda *answer: heard.append(answer))
     node.clients['trajectory_planner/stop'].answer(True, 'stopping')
@@ -127,7 +127,7 @@ def test_a_stop_has_worked_when_either_node_accepts_it(node, link, later) -> Non
     assert heard == [(True, 'stopping')]
 
 
-def test_a_stop_that_no_node_accepts_is_reported_once_with_both_reasons(node, link, later) -> None:
+def test_a_stop_that_no_node_accepts_is_reported_once_with_both_reasons(node, link, later):
     heard: list[tuple] = []
     node.clients['pick_place/stop'].is_there = False
     link.stop(lambda *answer: heard.append(answer))
@@ -140,7 +140,7 @@ def test_a_stop_that_no_node_accepts_is_reported_once_with_both_reasons(node, li
     assert 'trajectory_planner/stop: no reply within 1 s' in message
 
 
-def test_a_request_without_an_answer_is_not_called_refused(node, link, later) -> None:
+def test_a_request_without_an_answer_is_not_called_refused(node, link, later):
     heard: list[tuple] = []
     link.request(Trigger, 'pick_place/go_home', lambda *answer: heard.append(answer))
     later(9.0)
@@ -157,7 +157,7 @@ def test_a_request_without_an_answer_is_not_called_refused(node, link, later) ->
 
 
 @pytest.mark.parametrize(('namespace', 'own'), [('/', ''), ('/hall/cell_b', 'hall.cell_b.')])
-def test_what_the_planner_of_this_cell_logs_about_a_jog_is_shown(namespace, own) -> None:
+def test_what_the_planner_of_this_cell_logs_about_a_jog_is_shown(namespace, own):
     node, lines = FakeNode(namespace), list[str]()
     link = linked(node, lines, [])
     assert link.state.planner == ''
@@ -173,7 +173,7 @@ def test_what_the_planner_of_this_cell_logs_about_a_jog_is_shown(namespace, own)
 
 
 @pytest.mark.parametrize('namespace', ['/', '/hall/cell_b'])
-def test_the_figures_are_those_of_the_task_node_of_this_cell(namespace) -> None:
+def test_the_figures_are_those_of_the_task_node_of_this_cell(namespace):
     node, figures = FakeNode(namespace), list[dict[str, str]]()
     linked(node, [], figures)
     own = f'{namespace.rstrip("/")}/pick_place'
@@ -187,7 +187,7 @@ def test_the_figures_are_those_of_the_task_node_of_this_cell(namespace) -> None:
     assert figures == [{'placed': '2'}]
 
 
-def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link) -> None:
+def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link):
     assert link.poll_offers().movable == ('start', 'target')  # until it has said which
     markers = node.clients['pick_place/teach_markers/get_interactive_markers']
     markers.answer(markers=[SimpleNamespace(name='target')])
@@ -210,9 +210,7 @@ def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link
         (1000.0, -float('inf'), False),  # no joints yet
     ],
 )
-def test_a_jog_carries_the_time_only_where_it_is_that_of_the_joints(
-    node, now, joints, is_stamped
-) -> None:
+def test_a_jog_carries_the_time_only_where_it_is_that_of_the_joints(node, now, joints, is_stamped):
     jog = Jog(node, '', JOINT_NAMES, lambda: joints)
     node.now = now
     jog.twist('tcp', 0, 1.0, 0.5)
@@ -220,7 +218,7 @@ def test_a_jog_carries_the_time_only_where_it_is_that_of_the_joints(
     assert [message.header.stamp == Time(sec=7) for message in node.sent] == [is_stamped] * 2
 
 
-def test_a_message_of_any_size_does_no_harm(node, link) -> None:
+def test_a_message_of_any_size_does_no_harm(node, link):
     for topic in ('pick_place/state', 'pick_place/event', 'trajectory_planner/motion_state'):
         node.hears[topic](serialize_message(String(data='x' * 1_000_000)))
         node.hears[topic](b'\x00\xff')
@@ -231,7 +229,7 @@ def publish_event(node: FakeNode, text: str) -> None:
     node.hears['pick_place/event'](serialize_message(String(data=text)))
 
 
-def test_what_is_no_event_is_ignored(node) -> None:
+def test_what_is_no_event_is_ignored(node):
     taken: list[dict[str, Any]] = []
     linked(node, [], [], taken.append)
     for text in ('', '{', '[]', '7', '{"event": 7}', '[' * 5000, 'null'):
@@ -239,7 +237,7 @@ def test_what_is_no_event_is_ignored(node) -> None:
     assert not taken
 
 
-def test_an_event_nested_as_deep_as_json_can_be_read_does_no_harm(node) -> None:
+def test_an_event_nested_as_deep_as_json_can_be_read_does_no_harm(node):
     shown: list[str] = []
     linked(node, [], [], lambda event: shown.append(event_text(event)))
     for depth in range(100, 1000):
@@ -248,7 +246,7 @@ def test_an_event_nested_as_deep_as_json_can_be_read_does_no_harm(node) -> None:
     assert shown and set(shown) == {'refused: run, list'}
 
 
-def test_an_event_holds_nothing_that_a_browser_cannot_be_sent(node) -> None:
+def test_an_event_holds_nothing_that_a_browser_cannot_be_sent(node):
     shown: list[str] = []
     linked(node, [], [], lambda event: shown.append(event_text(event)))
     lone = r'\ud800'
@@ -258,7 +256,7 @@ def test_an_event_holds_nothing_that_a_browser_cannot_be_sent(node) -> None:
     assert shown == [lone, rf'refused: {lone}, a\nb', f'converted: start, {lone}']
 
 
-def test_an_event_that_the_page_cannot_take_is_a_warning_and_the_next_one_arrives(node) -> None:
+def test_an_event_that_the_page_cannot_take_is_a_warning_and_the_next_one_arrives(node):
     taken: list[str] = []
 
     def take(event: dict[str, Any]) -> None:

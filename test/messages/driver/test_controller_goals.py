@@ -50,7 +50,7 @@ def manager(graph: Graph) -> Stops:
     return Stops(graph)
 
 
-def test_an_arm_that_moves_on_has_its_controller_restarted_and_then_left_off(manager) -> None:
+def test_an_arm_that_moves_on_has_its_controller_restarted_and_then_left_off(manager):
     manager.stop_other_motion(StopProgress.MOVING_ON, times=2)
     assert manager.switched == [([], [OURS]), ([OURS], [])], 'one restart, then time to see it'
     manager.stop_other_motion(StopProgress.BRAKING, seconds=SWITCHING)
@@ -60,21 +60,19 @@ def test_an_arm_that_moves_on_has_its_controller_restarted_and_then_left_off(man
 
 
 @pytest.mark.parametrize('seen', [StopProgress.BRAKING, StopProgress.OVER])
-def test_an_arm_that_brakes_or_is_wanted_again_keeps_its_controller(manager, seen) -> None:
+def test_an_arm_that_brakes_or_is_wanted_again_keeps_its_controller(manager, seen):
     manager.stop_other_motion(seen, times=5)
     assert not manager.switched and manager.active == {OURS}
 
 
-def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_left_off(
-    manager,
-) -> None:
+def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_left_off(manager):
     manager.stop_other_motion(StopProgress.UNSEEN, times=12)
     assert manager.switched == [([], [OURS]), ([OURS], [])]
     assert manager.active == {OURS}
 
 
 @pytest.mark.drill
-def test_an_arm_that_nobody_sees_is_stopped_at_the_next_stop_too(manager, monkeypatch) -> None:
+def test_an_arm_that_nobody_sees_is_stopped_at_the_next_stop_too(manager, monkeypatch):
     monkeypatch.setattr(controller_goals, '_SAME_STOP', 1.0)
     restart = [([], [OURS]), ([OURS], [])]
     manager.stop_other_motion(StopProgress.UNSEEN, times=2)
@@ -83,7 +81,7 @@ def test_an_arm_that_nobody_sees_is_stopped_at_the_next_stop_too(manager, monkey
     assert manager.switched == 2 * restart
 
 
-def test_another_controller_is_switched_off_unless_the_stop_is_over(manager) -> None:
+def test_another_controller_is_switched_off_unless_the_stop_is_over(manager):
     manager.active = {OTHER}
     manager.stop_other_motion(StopProgress.OVER)
     assert manager.active == {OTHER}
@@ -104,13 +102,13 @@ def test_another_controller_is_switched_off_unless_the_stop_is_over(manager) -> 
 )
 def test_a_controller_that_claims_a_mode_of_the_arm_is_switched_off(
     manager, name, claimed, prefix
-) -> None:
+):
     manager.active, manager.claims = {name}, {name: [prefix + claimed]}
     manager.stop_other_motion(StopProgress.BRAKING)
     assert manager.switched == [([OURS], [name])]
 
 
-def test_a_controller_of_something_else_is_left_alone(manager) -> None:
+def test_a_controller_of_something_else_is_left_alone(manager):
     manager.active = {OURS, 'gripper'}
     manager.claims = {'gripper': ['finger_joint/position']}
     manager.stop_other_motion(StopProgress.BRAKING)
@@ -120,7 +118,7 @@ def test_a_controller_of_something_else_is_left_alone(manager) -> None:
 PRIMITIVES = 'motion_primitive_forward_controller/motion_sequence/_action'
 
 
-def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
+def test_goals_of_motion_primitives_are_seen_and_canceled(manager):
     canceled: list[bool] = []
 
     def cancel(request, response):
@@ -140,7 +138,7 @@ def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
 
 
 @pytest.mark.drill
-def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager) -> None:
+def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager):
     manager.late = Future()
     manager.stop_other_motion(StopProgress.MOVING_ON, times=8)
     assert manager.asked == 2, 'again after two seconds'
@@ -149,7 +147,7 @@ def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(ma
     assert manager.switched == [([], [OURS]), ([OURS], [])]
 
 
-def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(manager) -> None:
+def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(manager):
     late, action = Future(), f'{OURS}/follow_joint_trajectory/_action'
 
     async def cancel(request, response):

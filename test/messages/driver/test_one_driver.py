@@ -34,7 +34,7 @@ def problem_of(driver: OneDriver, seconds: float = 10.0) -> str:
     return driver.problem
 
 
-def test_two_drivers_are_refused_once_they_stay(graph) -> None:
+def test_two_drivers_are_refused_once_they_stay(graph):
     driver = OneDriver(graph.node, is_simulated=False)
     offer(graph, 'one')
     assert problem_of(driver, 1.0) == '' and not driver.has_another
@@ -46,7 +46,7 @@ def test_two_drivers_are_refused_once_they_stay(graph) -> None:
     graph.until(lambda: not driver.problem)
 
 
-def test_a_second_controller_manager_is_refused_by_name_but_is_no_second_arm(graph) -> None:
+def test_a_second_controller_manager_is_refused_by_name_but_is_no_second_arm(graph):
     driver = OneDriver(graph.node, is_simulated=False)
     for name in ('arm', 'gripper'):
         other = offer(graph, name, SwitchController, 'controller_manager/switch_controller')
@@ -59,9 +59,7 @@ def test_a_second_controller_manager_is_refused_by_name_but_is_no_second_arm(gra
 
 
 @pytest.mark.parametrize('is_simulated', [True, False])
-def test_the_values_of_the_simulated_cell_move_nothing_beside_a_robots_driver(
-    graph, is_simulated
-) -> None:
+def test_the_values_of_the_simulated_cell_move_nothing_beside_a_robots_driver(graph, is_simulated):
     driver = OneDriver(graph.node, is_simulated)
     offer(graph, 'controller_manager')
     assert problem_of(driver, 1.0) == ''

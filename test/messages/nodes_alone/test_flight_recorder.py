@@ -37,7 +37,7 @@ def message(second: float, size: int = 100, publisher: bytes = b'a') -> TakenMes
     return TakenMessage(bytes(size), at, at, publisher)
 
 
-def test_the_last_minute_is_kept_and_no_more() -> None:
+def test_the_last_minute_is_kept_and_no_more():
     memory = TopicMemory(60 * SECOND, 10**6, is_latched=False)
     for second in range(200):
         memory.add([message(second)])
@@ -47,7 +47,7 @@ def test_the_last_minute_is_kept_and_no_more() -> None:
     assert memory.messages(1000 * SECOND) == ([], [], 0)
 
 
-def test_a_flood_fills_no_memory_and_is_owned_up_to() -> None:
+def test_a_flood_fills_no_memory_and_is_owned_up_to():
     memory = TopicMemory(60 * SECOND, 10**6, is_latched=False)
     for i in range(0, 5000, 10):
         memory.add([message(k * 1e-3, size=5000) for k in range(i, i + 10)])
@@ -57,7 +57,7 @@ def test_a_flood_fills_no_memory_and_is_owned_up_to() -> None:
     assert recent[-1].received == 4_999_000_000
 
 
-def test_one_message_that_is_too_large_costs_no_other() -> None:
+def test_one_message_that_is_too_large_costs_no_other():
     memory = TopicMemory(60 * SECOND, 10**6, is_latched=False)
     memory.add([message(1)])
     memory.add([message(2, size=2_000_000)])
@@ -65,7 +65,7 @@ def test_one_message_that_is_too_large_costs_no_other() -> None:
     assert (older, [m.received for m in recent], lost) == ([], [SECOND], 1)
 
 
-def test_the_last_of_each_latched_publisher_is_kept_however_old() -> None:
+def test_the_last_of_each_latched_publisher_is_kept_however_old():
     memory = TopicMemory(60 * SECOND, 10**6, is_latched=True)
     for second, publisher in ((1, b'a'), (2, b'b'), (3, b'a'), (900, b'b')):
         memory.add([message(second, publisher=publisher)])
@@ -74,14 +74,14 @@ def test_the_last_of_each_latched_publisher_is_kept_however_old() -> None:
     assert [m.received // SECOND for m in recent] == [900]
 
 
-def test_latched_publishers_without_number_are_bounded_too() -> None:
+def test_latched_publishers_without_number_are_bounded_too():
     memory = TopicMemory(SECOND, 10**6, is_latched=True)
     for i in range(3000):
         memory.add([message(10.0 * i, size=10_000, publisher=str(i).encode())])
         assert memory.size <= 10**6
 
 
-def test_a_minute_of_an_e_series_fits_with_a_gripper_that_publishes_as_often() -> None:
+def test_a_minute_of_an_e_series_fits_with_a_gripper_that_publishes_as_often():
     names = [f'left_{name}' for name in JOINT_NAMES], ['left_robotiq_85_left_knuckle_joint']
     data = [serialize_message(joint_state_msg(np.zeros(len(n)), n)) for n in names]
     data = [d + bytes(16 * len(n)) for d, n in zip(data, names, strict=True)]  # speed and effort
@@ -136,7 +136,7 @@ PLANNER, TASK = 'trajectory_planner/motion_state', 'pick_place/state'
 EVENT = 'trajectory_execution_event'
 
 
-def test_reasons_that_change_before_the_robot_was_ever_ready_make_no_record(monkeypatch) -> None:
+def test_reasons_that_change_before_the_robot_was_ever_ready_make_no_record(monkeypatch):
     told = Told(monkeypatch)
     for i in range(50):
         assert not told.say((PLANNER, f'stopped: joint_states silent for {i / 10:.2f} s'))
@@ -147,19 +147,19 @@ def test_reasons_that_change_before_the_robot_was_ever_ready_make_no_record(monk
 
 
 @pytest.mark.parametrize('topic', [PLANNER, TASK])
-def test_a_stop_counts_whatever_the_clock_of_the_planner_is(topic: str, monkeypatch) -> None:
+def test_a_stop_counts_whatever_the_clock_of_the_planner_is(topic, monkeypatch):
     told = Told(monkeypatch, behind=3600.0)
     assert told.say((topic, 'idle' if topic == TASK else 'ready'), (topic, 'stopped: lost'))
 
 
-def test_a_stop_is_recorded_after_the_clock_was_set_back_by_an_hour(monkeypatch) -> None:
+def test_a_stop_is_recorded_after_the_clock_was_set_back_by_an_hour(monkeypatch):
     told = Told(monkeypatch)
     for _ in range(3):
         assert told.say((TASK, 'idle'), (TASK, 'stopped: by hand'))
         told.now -= 3600 * SECOND
 
 
-def test_a_state_that_is_malformed_is_none(monkeypatch) -> None:
+def test_a_state_that_is_malformed_is_none(monkeypatch):
     told = Told(monkeypatch)
     told.say((PLANNER, 'ready'))
     for data in (b'', b'\0\1', b'\0\1\0\0\xff\xff\xff\xffready'):
@@ -167,12 +167,12 @@ def test_a_state_that_is_malformed_is_none(monkeypatch) -> None:
     assert told.say((PLANNER, 'stopped: lost'))
 
 
-def test_what_was_stopped_before_the_recorder_began_makes_no_record(monkeypatch) -> None:
+def test_what_was_stopped_before_the_recorder_began_makes_no_record(monkeypatch):
     told = Told(monkeypatch)
     assert not told.say((PLANNER, 'stopped: protective stop'), (TASK, 'stopped: protective stop'))
 
 
-def test_a_stop_by_an_event_makes_one_record_for_each_motion(monkeypatch) -> None:
+def test_a_stop_by_an_event_makes_one_record_for_each_motion(monkeypatch):
     told = Told(monkeypatch)
     told.say((PLANNER, 'ready'))
     for _ in range(2):
@@ -191,9 +191,7 @@ def test_a_stop_by_an_event_makes_one_record_for_each_motion(monkeypatch) -> Non
         ([2.0 * i for i in range(10)], 13.0),  # at most 10 s late
     ],
 )
-def test_a_record_that_is_due_waits_for_what_follows_a_further_stop(
-    stops: list[float], due: float, monkeypatch
-) -> None:
+def test_a_record_that_is_due_waits_for_what_follows_a_further_stop(stops, due, monkeypatch):
     told = Told(monkeypatch, patience=0.1)
     for second in np.arange(0.0, 20.0, 0.1).round(1):
         rows = [(TASK, 'idle'), (TASK, 'stopped: by hand')] if second in stops else []
@@ -203,9 +201,7 @@ def test_a_record_that_is_due_waits_for_what_follows_a_further_stop(
 
 
 @pytest.mark.parametrize('after', [0.0, 3.0, 5.0])
-def test_the_shortest_record_contains_its_first_stop_however_many_follow(
-    after: float, monkeypatch
-) -> None:
+def test_the_shortest_record_contains_its_first_stop_however_many_follow(after, monkeypatch):
     told = Told(monkeypatch, patience=0.1, record_duration=10.0, record_after_stop=after)
     first = 0.0
     for second in np.arange(0.0, 60.0, 0.1).round(1):
@@ -216,9 +212,7 @@ def test_the_shortest_record_contains_its_first_stop_however_many_follow(
 
 
 @pytest.mark.parametrize(('duration', 'after'), [(10.0, 60.0), (10.0, 5.1), (60.0, 60.0)])
-def test_settings_with_which_no_record_contains_its_stop_are_refused(
-    duration: float, after: float
-) -> None:
+def test_settings_with_which_no_record_contains_its_stop_are_refused(duration, after):
     with pytest.raises(InvalidInput) as error:
         RecorderSettings(record_duration=duration, record_after_stop=after)
     assert f'record_after_stop = {after:g}: must be at most {duration - 5:g} s' in str(error.value)
@@ -226,9 +220,7 @@ def test_settings_with_which_no_record_contains_its_stop_are_refused(
     RecorderSettings(record_duration=duration, record_after_stop=duration - 5.0)
 
 
-def test_what_late_viewers_need_is_replayed_to_them_by_rosbag2(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_what_late_viewers_need_is_replayed_to_them_by_rosbag2(tmp_path, monkeypatch):
     """As rosbags reads it, and as rosbag2 does: numbers until Iron, either form since."""
     highlevel = pytest.importorskip('rosbags.highlevel')
     from mcap.reader import make_reader
@@ -272,7 +264,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(('max_files', 'max_bytes', 'kept'), [(3, 10**6, 3), (100, 2500, 2)])
-def test_the_newest_records_are_kept(tmp_path, max_files: int, max_bytes: int, kept: int) -> None:
+def test_the_newest_records_are_kept(tmp_path, max_files, max_bytes, kept):
     records = RecordFolder(tmp_path / 'a' / 'b', max_files, max_bytes)
     paths = [records.add('stop', content()) for _ in range(5)]
     assert names(tmp_path / 'a' / 'b') == [path.name for path in paths[-kept:]]
@@ -280,9 +272,7 @@ def test_the_newest_records_are_kept(tmp_path, max_files: int, max_bytes: int, k
     assert large.exists(), 'the newest is never removed'
 
 
-def test_records_of_one_millisecond_are_told_apart_and_stay_in_order(
-    tmp_path: Path, monkeypatch
-) -> None:
+def test_records_of_one_millisecond_are_told_apart_and_stay_in_order(tmp_path, monkeypatch):
     now = datetime(2026, 3, 1, tzinfo=timezone.utc)
     monkeypatch.setattr(record_folder, 'datetime', SimpleNamespace(now=lambda _zone: now))
     records = RecordFolder(tmp_path, max_files=9, max_bytes=10**6)
@@ -291,7 +281,7 @@ def test_records_of_one_millisecond_are_told_apart_and_stay_in_order(
     assert written[2] == 'record-2026-03-01T00-00-00.002Z-stop.mcap'
 
 
-def test_nothing_but_records_is_ever_removed(tmp_path: Path) -> None:
+def test_nothing_but_records_is_ever_removed(tmp_path):
     (tmp_path / 'thesis.mcap').write_text('mine')
     (tmp_path / 'record-of-mine.mcap').mkdir()
     (tmp_path / 'record-crash-of-monday.mcap').write_text('kept by another name')
@@ -302,15 +292,15 @@ def test_nothing_but_records_is_ever_removed(tmp_path: Path) -> None:
     )
 
 
-def test_remains_of_a_recorder_that_was_killed_are_removed(tmp_path: Path) -> None:
+def test_remains_of_a_recorder_that_was_killed_are_removed(tmp_path):
     (tmp_path / '.record-x.mcap.unfinished').write_text('half')
     record = RecordFolder(tmp_path, 3, 10**6).add('stop', content())
     assert names(tmp_path) == [record.name]
 
 
 def test_a_file_that_cannot_be_removed_costs_no_record_and_the_next_oldest_goes(
-    tmp_path: Path, monkeypatch
-) -> None:
+    tmp_path, monkeypatch
+):
     records = RecordFolder(tmp_path, max_files=3, max_bytes=10**6)
     first = [records.add('stop', content()).name for _ in range(3)]
     assert not records.warning
@@ -334,7 +324,7 @@ def test_a_file_that_cannot_be_removed_costs_no_record_and_the_next_oldest_goes(
 
 
 @pytest.mark.parametrize('where', ['write', 'fsync', 'rename'])
-def test_a_full_disk_costs_no_older_record(where: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_full_disk_costs_no_older_record(where, tmp_path, monkeypatch):
     records = RecordFolder(tmp_path, max_files=2, max_bytes=10**6)
     kept = [records.add('stop', content()).name for _ in range(2)]
 
@@ -356,7 +346,7 @@ def test_a_full_disk_costs_no_older_record(where: str, tmp_path: Path, monkeypat
     assert names(tmp_path) == [kept[1], newest.name]
 
 
-def test_a_recorder_that_hangs_does_not_hold_up_another(tmp_path: Path, monkeypatch) -> None:
+def test_a_recorder_that_hangs_does_not_hold_up_another(tmp_path, monkeypatch):
     monkeypatch.setattr(record_folder, '_TIMEOUT', 0.2)
     hanging = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(hanging, fcntl.LOCK_EX)
@@ -369,7 +359,7 @@ def test_a_recorder_that_hangs_does_not_hold_up_another(tmp_path: Path, monkeypa
     assert str(tmp_path) in str(refused.value) and 'space' not in str(refused.value)
 
 
-def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(ExecutionError, match=r'no record was written to .*/file/records'):
         RecordFolder(tmp_path / 'file' / 'records', 2, 10**6).add('stop', content())

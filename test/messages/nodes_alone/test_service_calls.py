@@ -11,9 +11,7 @@ from ur5_pick_place.nodes.ros import service_calls
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 
-def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(
-    ros_domain, monkeypatch
-) -> None:
+def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(ros_domain, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: clock.now, now=0.0)
     monkeypatch.setattr(service_calls, 'time', clock)
     context = rclpy.Context()

@@ -68,9 +68,7 @@ def endpoints(node: object) -> Allowed:
 
 
 @pytest.mark.parametrize('node', NODES)
-def test_each_node_is_allowed_what_it_offers_and_uses_and_no_more(
-    graph: dict[str, Allowed], node: str
-) -> None:
+def test_each_node_is_allowed_what_it_offers_and_uses_and_no_more(graph, node):
     newer = {
         (group, verb, name.replace('scaled_joint_trajectory', 'joint_trajectory'))
         for group, verb, name in graph[node]
@@ -78,7 +76,7 @@ def test_each_node_is_allowed_what_it_offers_and_uses_and_no_more(
     assert allowed(node) == graph[node] | newer
 
 
-def test_one_node_commands_motion_and_one_the_outputs() -> None:
+def test_one_node_commands_motion_and_one_the_outputs():
     asking = {'publish', 'request', 'call'}
     for words, only in ((MOTION, 'trajectory_planner'), (OUTPUTS, 'pick_place')):
         who = {

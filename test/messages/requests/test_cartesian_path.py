@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pace
 import pytest
-from callbacks import Services, check_refused, line
+from callbacks import check_refused, line
 from motion_planners import PICK
 from moveit_requests import GOAL, UR5, Codes, line_request
 from std_msgs.msg import String
@@ -17,7 +17,7 @@ from ur5_pick_place.kinematics import forward
 PARTS = ('-p', 'allow_partial_cartesian:=true', '-r', '__ns:=/parts')
 
 
-def test_a_path_is_all_or_nothing_unless_parts_are_allowed(services: Services) -> None:
+def test_a_path_is_all_or_nothing_unless_parts_are_allowed(services):
     beyond = GOAL.copy()
     beyond[0, 3] -= 1.0
     whole = line(services, line_request(GOAL, beyond))
@@ -30,7 +30,7 @@ def test_a_path_is_all_or_nothing_unless_parts_are_allowed(services: Services) -
     assert 0.0 < blocked.fraction < 1.0 and 'table' in blocked.error_code.message
 
 
-def test_waypoints_are_of_the_link_that_is_named(services: Services) -> None:
+def test_waypoints_are_of_the_link_that_is_named(services):
     T_base_tcp = GOAL.copy()
     T_base_tcp[:3, 3] += 0.145 * GOAL[:3, 2]
     request = line_request(T_base_tcp)
@@ -40,7 +40,7 @@ def test_waypoints_are_of_the_link_that_is_named(services: Services) -> None:
 
 
 @pytest.mark.parametrize('name', ['jump_threshold', 'revolute_jump_threshold'])
-def test_jump_thresholds_end_a_path(services: Services, name: str) -> None:
+def test_jump_thresholds_end_a_path(services, name):
     request = line_request()
     setattr(request, name, 1e-3)
     reply = line(services, request)
@@ -48,9 +48,7 @@ def test_jump_thresholds_end_a_path(services: Services, name: str) -> None:
     assert 'jumps by' in reply.error_code.message and reply.fraction < 0.1
 
 
-def test_a_stop_ends_the_planning_of_a_cartesian_path(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_ends_the_planning_of_a_cartesian_path(services, monkeypatch):
     from ur5_pick_place.nodes.trajectory_planner import plan_requests
 
     request = line_request(*(GOAL, forward(UR5, PICK)) * 200)
@@ -67,7 +65,7 @@ def test_a_stop_ends_the_planning_of_a_cartesian_path(
     assert '400 waypoints took longer than 0.5 s to plan' in reply.error_code.message
 
 
-def test_steps_of_a_cartesian_path_have_a_smallest_size(services: Services, capfd):
+def test_steps_of_a_cartesian_path_have_a_smallest_size(services, capfd):
     request = line_request()
     request.max_step = 1e-7
     assert line(services, request).error_code.val == Codes.SUCCESS
@@ -75,9 +73,7 @@ def test_steps_of_a_cartesian_path_have_a_smallest_size(services: Services, capf
 
 
 @pytest.mark.parametrize('services', [PARTS], indirect=True)
-def test_with_parts_allowed_the_part_comes_with_its_fraction_and_the_reason(
-    services: Services,
-) -> None:
+def test_with_parts_allowed_the_part_comes_with_its_fraction_and_the_reason(services):
     beyond = GOAL.copy()
     beyond[0, 3] -= 1.0
     reply = line(services, line_request(GOAL, beyond))
@@ -92,7 +88,7 @@ def test_with_parts_allowed_the_part_comes_with_its_fraction_and_the_reason(
 
 
 @pytest.mark.parametrize('services', [PARTS], indirect=True)
-def test_with_parts_allowed_nothing_at_all_is_still_no_success(services: Services) -> None:
+def test_with_parts_allowed_nothing_at_all_is_still_no_success(services):
     request = line_request()
     request.revolute_jump_threshold = 1e-9
     check_refused(line(services, request), Codes.PLANNING_FAILED)

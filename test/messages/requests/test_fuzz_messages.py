@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from callbacks import Services
 from fuzzing import NUMBERS, TEXT, fuzzed
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +28,6 @@ from rosidl_parser.definition import AbstractString, NamespacedType
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg
-from ur5_pick_place.planning.planner import MotionPlanner
 
 END = tool_down(0.45, -0.1, 0.35, 0.2)
 INTEGERS = st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 30)
@@ -97,9 +95,7 @@ def check_reply(reply: Any, points: int) -> None:
 
 @fuzzed(0.02)
 @given(planner_id=st.sampled_from(['PTP', 'LIN', 'CIRC', 'RESOLVED_RATE']), data=st.data())
-def test_every_planning_request_is_answered(
-    services: Services, planner_id: str, data: st.DataObject
-) -> None:
+def test_every_planning_request_is_answered(services, planner_id, data):
     def make() -> Any:
         request = motion_request(planner_id, END)
         if data.draw(st.booleans()):
@@ -117,7 +113,7 @@ def test_every_planning_request_is_answered(
 
 @fuzzed(0.02)
 @given(request=spoilt(lambda: line_request(END)))
-def test_every_cartesian_request_is_answered(services: Services, request: Any) -> None:
+def test_every_cartesian_request_is_answered(services, request):
     reply = services['compute_cartesian_path'](request, GetCartesianPath.Response())
     check_reply(reply, len(reply.solution.joint_trajectory.points))
     assert 0.0 <= reply.fraction <= 1.0
@@ -126,7 +122,7 @@ def test_every_cartesian_request_is_answered(services: Services, request: Any) -
 @pytest.mark.parametrize('name', ['compute_ik', 'compute_ik_all'])
 @fuzzed(0.04)
 @given(request=spoilt(lambda: ik_request(forward(UR5, HOME))))
-def test_every_ik_request_is_answered(services: Services, name: str, request: Any) -> None:
+def test_every_ik_request_is_answered(services, name, request):
     request.ik_request.timeout.sec = min(request.ik_request.timeout.sec, 0)
     request.ik_request.timeout.nanosec = 0
     reply = services[name](request, GetPositionIK.Response())
@@ -142,16 +138,14 @@ def fk_request() -> GetPositionFK.Request:
 
 @fuzzed(0.04)
 @given(request=spoilt(fk_request))
-def test_every_fk_request_is_answered(services: Services, request: Any) -> None:
+def test_every_fk_request_is_answered(services, request):
     reply = services['compute_fk'](request, GetPositionFK.Response())
     check_reply(reply, len(reply.pose_stamped))
 
 
 @fuzzed(0.06)
 @given(data=st.data())
-def test_every_trajectory_message_is_admitted_or_refused(
-    planner: MotionPlanner, data: st.DataObject
-) -> None:
+def test_every_trajectory_message_is_admitted_or_refused(planner, data):
     good = planner.ptp(PICK, PICK + 0.01).trajectory
     motion = trajectory_to_msg(good, JOINT_NAMES)
     message = data.draw(spoilt(lambda: RobotTrajectory(joint_trajectory=motion)))

@@ -77,9 +77,7 @@ def tcp_of(q: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize('planner_id', EVERY)
-def test_a_free_yaw_between_two_walls_is_turned_until_it_fits(
-    services: Services, walls: None, planner_id: str
-) -> None:
+def test_a_free_yaw_between_two_walls_is_turned_until_it_fits(services, walls, planner_id):
     request = goal_at(planner_id)
     orientation = request.motion_plan_request.goal_constraints[0].orientation_constraints[0]
     refused = plan(services, request)
@@ -97,7 +95,7 @@ def test_a_free_yaw_between_two_walls_is_turned_until_it_fits(
 
 
 @pytest.mark.parametrize('planner_id', EVERY)
-def test_the_nominal_goal_is_taken_where_it_is_free(services: Services, planner_id: str) -> None:
+def test_the_nominal_goal_is_taken_where_it_is_free(services, planner_id):
     request = goal_at(planner_id)
     goal = request.motion_plan_request.goal_constraints[0]
     exact = end_of(plan(services, request))
@@ -132,9 +130,7 @@ def is_inside(kind: str, size: list[float], p: np.ndarray) -> bool:
 
 @pytest.mark.parametrize('kind', SHAPES)
 @pytest.mark.parametrize('planner_id', ['AUTO', 'LIN'])
-def test_a_region_with_a_blocked_centre_is_reached_beside_it(
-    services: Services, post: None, planner_id: str, kind: str
-) -> None:
+def test_a_region_with_a_blocked_centre_is_reached_beside_it(services, post, planner_id, kind):
     """The region is turned in its frame, as its pose says."""
     request = goal_at(planner_id)
     region = request.motion_plan_request.goal_constraints[0].position_constraints[0]
@@ -153,7 +149,7 @@ def test_a_region_with_a_blocked_centre_is_reached_beside_it(
     np.testing.assert_allclose(T[:3, :3], np.diag([1.0, -1.0, -1.0]), atol=1e-6)
 
 
-def test_joints_within_their_tolerances_are_a_goal(services: Services, post: None) -> None:
+def test_joints_within_their_tolerances_are_a_goal(services, post):
     nominal = goal_at('AUTO')
     T = tool_down(*SPOT, 0.03, np.pi / 2)
     q = inverse(UR5, T, q6=0.0)[0][BRANCHES.index('left-up-up')]
@@ -169,9 +165,7 @@ def test_joints_within_their_tolerances_are_a_goal(services: Services, post: Non
 
 
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP', 'LIN'])
-def test_joints_on_a_named_branch_are_found_within_tolerances(
-    services: Services, planner_id: str
-) -> None:
+def test_joints_on_a_named_branch_are_found_within_tolerances(services, planner_id):
     """Where the nominal ones are just beyond the singularity."""
     request, q = motion_request(planner_id), PICK.copy()
     q[4] = -0.2 * np.sign(PICK[4])
@@ -186,9 +180,7 @@ def test_joints_on_a_named_branch_are_found_within_tolerances(
 
 
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP'])
-def test_a_goal_in_degrees_is_refused_with_that_question(
-    services: Services, planner_id: str
-) -> None:
+def test_a_goal_in_degrees_is_refused_with_that_question(services, planner_id):
     """Also where the first joint that is out of range could be meant in radians."""
     request = motion_request(planner_id)
     request.motion_plan_request.goal_constraints = [joint_goal(np.array([9, -90, 90, -90, 0, 0]))]
@@ -200,9 +192,7 @@ def test_a_goal_in_degrees_is_refused_with_that_question(
 
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP'])
 @pytest.mark.parametrize('sign', [-1.0, 1.0])
-def test_a_joint_tolerance_beyond_a_limit_is_clipped(
-    services: Services, planner_id: str, sign: float
-) -> None:
+def test_a_joint_tolerance_beyond_a_limit_is_clipped(services, planner_id, sign):
     request = motion_request(planner_id)
     q = PICK.copy()
     q[5] = sign * 6.2832  # a limit of 2 pi as text, say
@@ -216,7 +206,7 @@ def test_a_joint_tolerance_beyond_a_limit_is_clipped(
 
 
 @pytest.mark.parametrize('is_vector', [False, True])
-def test_every_sample_is_within_as_moveit_judges_it(is_vector: bool, rng) -> None:
+def test_every_sample_is_within_as_moveit_judges_it(is_vector, rng):
     """MoveIt's definition: the difference in the goal's own axes, as angles or as a vector."""
     turns = np.array([0.2, 0.5, 2.0])
     R = Rotation.from_rotvec(rng.normal(size=3)).as_matrix()

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from callbacks import Services, callbacks_of, check_refused, nodes_alone
+from callbacks import callbacks_of, check_refused, nodes_alone
 from geometry_msgs.msg import PoseStamped, Quaternion
 from moveit_msgs.msg import JointConstraint, MoveItErrorCodes, OrientationConstraint, RobotState
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from moveit_requests import FOO, NONE, UR5, WORDS, Codes, Rng, ik_request, put
+from moveit_requests import FOO, NONE, UR5, WORDS, Codes, ik_request, put
 from rclpy.serialization import serialize_message
 from twists import exp_se3
 
@@ -47,14 +47,14 @@ def check_solutions(reply: GetPositionIK.Response, T: np.ndarray) -> None:
     assert ((q >= UR5.q_min) & (q <= UR5.q_max)).all()
 
 
-def test_every_random_pose_is_answered(services: Services, rng: Rng) -> None:
+def test_every_random_pose_is_answered(services, rng):
     joints = rng.uniform(-np.pi, np.pi, (2000, 6))
     for q, T in zip(joints, forward(UR5, joints), strict=True):
         name = rng.choice(['compute_ik', 'compute_ik_all'])
         check_solutions(services[name](ik_request(T, q), GetPositionIK.Response()), T)
 
 
-def test_every_unreachable_pose_says_why_on_all_branches(services: Services, rng: Rng) -> None:
+def test_every_unreachable_pose_says_why_on_all_branches(services, rng):
     for i in range(2000):
         T = exp_se3(rng.uniform(-np.pi, np.pi, 6))
         if i % 2:
@@ -106,7 +106,7 @@ REFUSED = [
 ]
 
 
-def test_each_wrong_field_gets_its_code_and_is_named(services: Services) -> None:
+def test_each_wrong_field_gets_its_code_and_is_named(services):
     for path, value, code, words in REFUSED:
         request = ik_request(forward(UR5, HOME))
         put(request.ik_request, path, value)
@@ -115,7 +115,7 @@ def test_each_wrong_field_gets_its_code_and_is_named(services: Services) -> None
             check_refused(reply, getattr(Codes, code), words)
 
 
-def test_a_branch_can_be_asked_for_by_name(services: Services) -> None:
+def test_a_branch_can_be_asked_for_by_name(services):
     q, ok = inverse(UR5, forward(UR5, HOME))
     for k in np.flatnonzero(ok):
         request = ik_request(forward(UR5, HOME))
@@ -126,7 +126,7 @@ def test_a_branch_can_be_asked_for_by_name(services: Services) -> None:
         assert reply.error_code.message == BRANCHES[k]
 
 
-def test_every_branch_comes_best_first_with_the_reasons_of_the_others(services: Services) -> None:
+def test_every_branch_comes_best_first_with_the_reasons_of_the_others(services):
     T = forward(UR5, np.deg2rad([10, -45, 0, 20, 30, 40]))
     q, ok = inverse(UR5, T, HOME[5])
     reply = services['compute_ik_all'](ik_request(T), GetPositionIK.Response())
@@ -142,7 +142,7 @@ def test_every_branch_comes_best_first_with_the_reasons_of_the_others(services: 
     assert all(f'{BRANCHES[k]}: ' in reply.error_code.message for k in np.flatnonzero(~ok))
 
 
-def test_joint_constraints_narrow_the_limits(services: Services) -> None:
+def test_joint_constraints_narrow_the_limits(services):
     request = ik_request(forward(UR5, HOME))
     wish = {'tolerance_above': 0.5, 'tolerance_below': 0.5}
     put(request.ik_request, WISHES, constraint(position=-1.5, **wish))
@@ -153,7 +153,7 @@ def test_joint_constraints_narrow_the_limits(services: Services) -> None:
     check_refused(reply, Codes.GOAL_CONSTRAINTS_VIOLATED)
 
 
-def test_collisions_are_avoided_when_asked(services: Services) -> None:
+def test_collisions_are_avoided_when_asked(services):
     T = forward(UR5, HOME)
     T[2, 3] = 0.14  # the fingers are in the table
     request = ik_request(T)
@@ -164,7 +164,7 @@ def test_collisions_are_avoided_when_asked(services: Services) -> None:
     assert 'table' in reply.error_code.message
 
 
-def test_numbers_beyond_all_measure_are_finite_numbers(services: Services) -> None:
+def test_numbers_beyond_all_measure_are_finite_numbers(services):
     """A seed far away is in degrees, or nonsense; a pose far away is too far."""
     T = forward(UR5, HOME)
     for far in (1e6, -1e17, 1e308):
@@ -177,7 +177,7 @@ def test_numbers_beyond_all_measure_are_finite_numbers(services: Services) -> No
         assert reply.error_code.message.count('too far: ') == 8
 
 
-def test_fk_is_right_or_refused(services: Services, rng: Rng) -> None:
+def test_fk_is_right_or_refused(services, rng):
     state = 'robot_state.joint_state'
     for path, value, code in (
         ('fk_link_names', ['tool0'], 'SUCCESS'),
@@ -200,8 +200,8 @@ def test_fk_is_right_or_refused(services: Services, rng: Rng) -> None:
 
 
 def test_joints_that_are_no_numbers_or_fell_silent_are_neither_seed_nor_state(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    services, monkeypatch
+):
     """The driver has died, and the arm may be moved by hand."""
     q = HOME + [0.0, 0.0, 0.0, 0.0, 0.0, 2 * np.pi]
     services['joint_states'](serialize_message(joint_state_msg(q, JOINT_NAMES)))
@@ -224,7 +224,7 @@ def test_joints_that_are_no_numbers_or_fell_silent_are_neither_seed_nor_state(
     assert 'no recent joint_states' in code.message
 
 
-def test_a_scene_that_changes_during_a_request_counts_for_the_next_one() -> None:
+def test_a_scene_that_changes_during_a_request_counts_for_the_next_one():
     """Its collision model, and why it may not be relied on, come from one scene."""
     frames = SimpleNamespace(
         T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
@@ -251,9 +251,7 @@ def test_a_scene_that_changes_during_a_request_counts_for_the_next_one() -> None
 
 
 @pytest.mark.parametrize('hit_first', [True, False])
-def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
-    monkeypatch: pytest.MonkeyPatch, hit_first: bool
-) -> None:
+def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(monkeypatch, hit_first):
     """As a calibrated arm may have near a singularity."""
     hit, free = (Solution('left-up-up', HOME + turn, 0.1) for turn in (0.1, -0.1))
     found = [hit, free] if hit_first else [free, hit]
@@ -276,9 +274,7 @@ def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
 @pytest.mark.parametrize(
     ('services', 'others'), [(FOO, ['foo']), (NONE, [])], indirect=['services']
 )
-def test_the_arms_own_group_needs_no_place_in_the_list(
-    services: Services, others: list[str]
-) -> None:
+def test_the_arms_own_group_needs_no_place_in_the_list(services, others):
     T = forward(UR5, HOME)
     request = ik_request(T)
     for request.ik_request.group_name in ('', 'ur_manipulator', *others):

@@ -71,9 +71,7 @@ def joints_of(reply: GetPositionIK.Response) -> np.ndarray:
     return np.array(reply.solution.joint_state.position)
 
 
-def test_the_nearest_solution_to_the_seed_comes_back(
-    client: Client, rng: np.random.Generator
-) -> None:
+def test_the_nearest_solution_to_the_seed_comes_back(client, rng):
     for frame in ('', 'base_link', '/base_link'):
         q = rng.uniform(-2, 2, 6)
         request = ik_request(HALF_TURN @ forward(UR5, q), q + 0.01, frame)
@@ -83,7 +81,7 @@ def test_the_nearest_solution_to_the_seed_comes_back(
         assert np.abs(joints_of(reply) - q).max() < 1e-6
 
 
-def test_each_of_many_requests_at_once_is_answered(client: Client) -> None:
+def test_each_of_many_requests_at_once_is_answered(client):
     """A client must keep as many replies; ROS keeps 10."""
     asking = client.node.create_client(
         GetPositionIK, 'compute_ik', qos_profile=QoSProfile(depth=500)
@@ -94,7 +92,7 @@ def test_each_of_many_requests_at_once_is_answered(client: Client) -> None:
     client.until(lambda: all(reply.done() for reply in replies), 'all replies', 30.0)
 
 
-def test_a_request_waits_for_its_frame_as_long_as_its_timeout_says(client: Client) -> None:
+def test_a_request_waits_for_its_frame_as_long_as_its_timeout_says(client):
     """Published while the request waits; in the meantime others are answered."""
     request = ik_request(HALF_TURN @ forward(UR5, HOME), frame='conveyor')
     request.ik_request.timeout.sec = 10
@@ -111,7 +109,7 @@ def test_a_request_waits_for_its_frame_as_long_as_its_timeout_says(client: Clien
     assert np.abs(joints_of(waiting.result()) - HOME).max() < 1e-9
 
 
-def test_a_frame_that_does_not_come_in_time_is_told(client: Client) -> None:
+def test_a_frame_that_does_not_come_in_time_is_told(client):
     request = ik_request(forward(UR5, HOME), frame='moon')
     request.ik_request.timeout.nanosec = 200_000_000
     for service in ('compute_ik', 'compute_ik_all'):
@@ -150,7 +148,7 @@ def boxes(count: int, T_base_link_object: np.ndarray, edge: float) -> SceneObjec
     return SceneObject('boxes', T_base_link_object, tuple(PlacedShape(cube, T) for T in poses))
 
 
-def test_a_scene_that_came_before_a_request_counts_for_it(client, published_scene) -> None:
+def test_a_scene_that_came_before_a_request_counts_for_it(client, published_scene):
     """However long it takes to read; each time another large scene."""
     T_base_link_tool = HALF_TURN @ forward(UR5, HOME)
     away = exp_se3([0.0, 2.0, 0.0, 0.0, 0.0, 0.0])
@@ -163,7 +161,7 @@ def test_a_scene_that_came_before_a_request_counts_for_it(client, published_scen
         joints_of(client.ask('compute_ik', request))
 
 
-def test_a_scene_that_cannot_be_used_leaves_none_in_use(client, published_scene) -> None:
+def test_a_scene_that_cannot_be_used_leaves_none_in_use(client, published_scene):
     """The one before it is no longer true."""
     away = exp_se3([0.0, 2.0, 0.0, 0.0, 0.0, 0.0])
     part = AttachedObject(OWN_PART, np.eye(4), boxes(1, away, 0.04).shapes, 0.1, frozenset())
@@ -175,7 +173,7 @@ def test_a_scene_that_cannot_be_used_leaves_none_in_use(client, published_scene)
     assert f'at most {MAX_SHAPES}' in reply.error_code.message, reply.error_code.message
 
 
-def test_ghosts_are_drawn_for_whoever_listens(client: Client) -> None:
+def test_ghosts_are_drawn_for_whoever_listens(client):
     heard: list[MarkerArray] = []
     listener = client.node.create_subscription(MarkerArray, 'ik_markers', heard.append, 1)
     client.until(lambda: client.node.count_publishers('ik_markers') > 0, 'the markers')
@@ -191,7 +189,7 @@ def test_ghosts_are_drawn_for_whoever_listens(client: Client) -> None:
     client.node.destroy_subscription(listener)
 
 
-def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Client) -> None:
+def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client):
     """Until joints are heard FK says so; afterwards they are what it takes."""
     reply = client.ask('compute_fk', GetPositionFK.Request())
     assert reply.error_code.val == Codes.INVALID_ROBOT_STATE
@@ -225,7 +223,7 @@ def fill(message: object, values: dict) -> None:
             setattr(message, name, value)
 
 
-def test_the_call_of_the_page_needs_only_a_pose_and_is_answered_as_it_stands(client) -> None:
+def test_the_call_of_the_page_needs_only_a_pose_and_is_answered_as_it_stands(client):
     call = r'^ros2 service call /compute_ik moveit_msgs/srv/GetPositionIK "(\{.*\})"$'
     (text,) = re.findall(call, (CONFIG.parent / 'docs/howto/moveit.md').read_text(), re.MULTILINE)
     values, request = yaml.safe_load(text), GetPositionIK.Request()

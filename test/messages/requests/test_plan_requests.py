@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 import pytest
-from callbacks import Services, check_refused, joints, line, plan
+from callbacks import check_refused, joints, line, plan
 from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import PlanningScene, RobotState, RobotTrajectory
@@ -23,7 +23,7 @@ from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, classify, for
 from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg
 
 
-def test_numbers_beyond_all_measure_are_out_of_reach(services: Services) -> None:
+def test_numbers_beyond_all_measure_are_out_of_reach(services):
     for far in (1e6, -1e17, 1e160, 1e308):
         T = GOAL.copy()
         T[0, 3] = far
@@ -41,7 +41,7 @@ def test_numbers_beyond_all_measure_are_out_of_reach(services: Services) -> None
         assert plan(services, request).error_code.val == Codes.INVALID_MOTION_PLAN
 
 
-def test_scalings_and_speed_slow_both_services_down(services: Services) -> None:
+def test_scalings_and_speed_slow_both_services_down(services):
     def duration(request) -> float:
         if isinstance(request, GetCartesianPath.Request):
             trajectory = line(services, request).solution
@@ -63,9 +63,7 @@ def test_scalings_and_speed_slow_both_services_down(services: Services) -> None:
 
 
 @pytest.mark.parametrize('planner_id', ['LIN', 'CIRC', 'RESOLVED_RATE'])
-def test_a_path_that_collides_is_refused_with_the_first_bad_pose(
-    services: Services, planner_id: str
-) -> None:
+def test_a_path_that_collides_is_refused_with_the_first_bad_pose(services, planner_id):
     table = forward(UR5, PICK)
     table[2, 3] = 0.0
     request = motion_request(planner_id, table)
@@ -80,9 +78,7 @@ def test_a_path_that_collides_is_refused_with_the_first_bad_pose(
 
 
 @pytest.mark.parametrize('planner_id', ['LIN', 'RESOLVED_RATE', 'cartesian'])
-def test_path_constraints_may_name_the_branch_that_a_line_keeps_and_no_other(
-    services: Services, planner_id: str
-) -> None:
+def test_path_constraints_may_name_the_branch_that_a_line_keeps_and_no_other(services, planner_id):
     own = BRANCHES[int(classify(UR5, PICK))]
     is_service = planner_id == 'cartesian'
     request = line_request() if is_service else motion_request(planner_id)
@@ -98,8 +94,8 @@ def test_path_constraints_may_name_the_branch_that_a_line_keeps_and_no_other(
 
 
 def test_an_error_of_ours_is_a_failure_with_a_traceback_and_no_end_of_the_node(
-    services: Services, monkeypatch: pytest.MonkeyPatch, capfd
-) -> None:
+    services, monkeypatch, capfd
+):
     from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner
 
     def break_down(*_args, **_kwargs):
@@ -113,9 +109,7 @@ def test_an_error_of_ours_is_a_failure_with_a_traceback_and_no_end_of_the_node(
     assert logged.count('in break_down') == 2 and '\n[ERROR] forged' not in logged
 
 
-def test_an_error_of_ours_in_the_scene_ends_no_service(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_error_of_ours_in_the_scene_ends_no_service(services, monkeypatch):
     from ur5_pick_place.nodes.scene import planning_scene
 
     def break_down(*_args, **_kwargs):
@@ -133,7 +127,7 @@ def test_an_error_of_ours_in_the_scene_ends_no_service(
     assert reply.success, 'the next one is taken'
 
 
-def test_old_joints_are_no_start(services: Services) -> None:
+def test_old_joints_are_no_start(services):
     """The arm may have been moved since."""
     wish, path = motion_request('PTP'), line_request()
     wish.motion_plan_request.start_state = path.start_state = RobotState()
@@ -148,7 +142,7 @@ def test_old_joints_are_no_start(services: Services) -> None:
         check_refused(reply, Codes.INVALID_ROBOT_STATE, 'joint_states are silent: check that')
 
 
-def test_a_joint_goal_is_on_the_branch_that_it_names(services: Services) -> None:
+def test_a_joint_goal_is_on_the_branch_that_it_names(services):
     request = motion_request('PTP')
     wish = request.motion_plan_request
     goal = joint_goal(PICK + 0.1)
@@ -168,9 +162,7 @@ def test_a_joint_goal_is_on_the_branch_that_it_names(services: Services) -> None
 
 @pytest.mark.parametrize('planner_id', ['PTP', 'LIN', 'CIRC'])
 @pytest.mark.parametrize('link', ['tool0', 'tcp'])
-def test_a_pose_goal_is_for_the_point_at_its_offset_in_the_link(
-    services: Services, planner_id: str, link: str
-) -> None:
+def test_a_pose_goal_is_for_the_point_at_its_offset_in_the_link(services, planner_id, link):
     """A camera's eye, say, beside the tool: it comes to the goal, and the link beside it."""
     request = motion_request(planner_id)
     goal = request.motion_plan_request.goal_constraints[0]
@@ -201,12 +193,7 @@ def tools_on_the_way(reply) -> np.ndarray:
         ('', '', (0.05, 0.0, 0.02)),
     ],
 )
-def test_an_arc_guides_the_point_that_its_goal_is_for(
-    services: Services,
-    link: str,
-    arc_link: str,
-    offset: tuple[float, float, float],
-) -> None:
+def test_an_arc_guides_the_point_that_its_goal_is_for(services, link, arc_link, offset):
     p_tool_point = np.array([*offset, 1.0]) + [0.0, 0.0, 0.145 if link == 'tcp' else 0.0, 0.0]
     start = (forward(UR5, PICK) @ p_tool_point)[:3]
     goal = tool_down(*start, 0.5)
@@ -227,7 +214,7 @@ def test_an_arc_guides_the_point_that_its_goal_is_for(
     np.testing.assert_allclose(points[-1], goal[:3, 3], atol=1e-6)
 
 
-def test_an_arc_to_joints_is_of_the_link_that_its_point_names(services: Services) -> None:
+def test_an_arc_to_joints_is_of_the_link_that_its_point_names(services):
     tcp = np.array([0.0, 0.0, 0.145, 1.0])
     request = motion_request('CIRC')
     wish = request.motion_plan_request
@@ -241,7 +228,7 @@ def test_an_arc_to_joints_is_of_the_link_that_its_point_names(services: Services
     assert np.linalg.norm(points - via, axis=1).min() < 5e-3
 
 
-def test_a_pose_goal_is_for_one_link(services: Services) -> None:
+def test_a_pose_goal_is_for_one_link(services):
     request = motion_request()
     goal = request.motion_plan_request.goal_constraints[0]
     position, orientation = goal.position_constraints[0], goal.orientation_constraints[0]
@@ -259,7 +246,7 @@ def test_a_pose_goal_is_for_one_link(services: Services) -> None:
         assert message in reply.error_code.message
 
 
-def test_what_a_trajectory_cannot_make_the_arm_do_is_refused(services: Services) -> None:
+def test_what_a_trajectory_cannot_make_the_arm_do_is_refused(services):
     trajectory = plan(services, motion_request()).trajectory
     trajectory_from_msg(trajectory, JOINT_NAMES)
     trajectory.joint_trajectory.points[1].effort = [0.0] * 6  # as pymoveit2 fills them
@@ -273,7 +260,7 @@ def test_what_a_trajectory_cannot_make_the_arm_do_is_refused(services: Services)
         trajectory_from_msg(trajectory, JOINT_NAMES)
 
 
-def test_a_reset_of_the_controller_may_carry_the_measured_efforts() -> None:
+def test_a_reset_of_the_controller_may_carry_the_measured_efforts():
     """pymoveit2's `reset_controller` sends the present joint state as the only point."""
     point = JointTrajectoryPoint(positions=HOME, velocities=[0.0] * 6, accelerations=[0.0] * 6)
     point.effort = [0.1, -2.3, 1.2, 0.3, 0.0, 0.1]

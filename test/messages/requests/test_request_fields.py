@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from callbacks import PRESENT, Services, check_refused, end_of, joints, line, plan, pose_in_base
+from callbacks import PRESENT, check_refused, end_of, joints, line, plan, pose_in_base
 from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import Constraints
@@ -45,8 +45,8 @@ FRAMES = ('tool0', 'tcp', 'flange', 'wrist_3_link', 'wrist_1_link', 'forearm_lin
 @pytest.mark.parametrize('frame', FRAMES)
 @pytest.mark.parametrize('planner_id', ['PTP', 'LIN', 'line'])
 def test_a_pose_in_a_frame_of_the_arm_is_meant_where_the_motion_starts(
-    services: Services, frame: str, planner_id: str
-) -> None:
+    services, frame, planner_id
+):
     """TF and joint_states have the arm a quarter of a metre and more away."""
     expected = forward(UR5, PICK) @ STEP
     T = np.linalg.inv(pose_in_base(frame, PICK)) @ expected
@@ -64,7 +64,7 @@ def test_a_pose_in_a_frame_of_the_arm_is_meant_where_the_motion_starts(
     assert_transforms_close(forward(UR5, end_of(reply)), expected, 1e-6, 1e-6)
 
 
-def test_the_help_point_of_an_arc_may_be_in_a_frame_of_the_arm(services: Services) -> None:
+def test_the_help_point_of_an_arc_may_be_in_a_frame_of_the_arm(services):
     """A quarter circle of 5 cm about a point that lies 5 cm beside the tool."""
     T = forward(UR5, PICK)
     goal = T @ STEP
@@ -83,7 +83,7 @@ def test_the_help_point_of_an_arc_may_be_in_a_frame_of_the_arm(services: Service
 
 @pytest.mark.parametrize('services', [PREFIX], indirect=True)
 @pytest.mark.parametrize('frame', ['left_tool0', 'left_tcp', 'left_wrist_2_link', 'camera'])
-def test_with_a_prefix_the_frames_of_the_arm_carry_it(services: Services, frame: str) -> None:
+def test_with_a_prefix_the_frames_of_the_arm_carry_it(services, frame):
     expected = forward(UR5, PICK) @ STEP
     request = line_request(np.linalg.inv(pose_in_base(frame, PICK, 'left_')) @ expected)
     request.header.frame_id = frame
@@ -93,9 +93,7 @@ def test_with_a_prefix_the_frames_of_the_arm_carry_it(services: Services, frame:
 
 
 @pytest.mark.parametrize('frame', FRAMES)
-def test_an_ik_pose_in_a_frame_of_the_arm_is_meant_at_the_robot_state(
-    services: Services, frame: str
-) -> None:
+def test_an_ik_pose_in_a_frame_of_the_arm_is_meant_at_the_robot_state(services, frame):
     expected = forward(UR5, PICK) @ STEP
     request = GetPositionIK.Request()
     wish = request.ik_request
@@ -113,7 +111,7 @@ FIXED = ('base', 'base_link', 'base_link_inertia', 'flange', 'ft_frame')
 
 
 @pytest.mark.parametrize('frame', ['base', *FRAMES])
-def test_fk_gives_any_link_of_the_arm_in_any_frame_of_it(services: Services, frame: str) -> None:
+def test_fk_gives_any_link_of_the_arm_in_any_frame_of_it(services, frame):
     links = ['tool0', 'tcp', *LINK_NAMES, *FIXED]
     request = GetPositionFK.Request(fk_link_names=links)
     request.header.frame_id = frame
@@ -128,7 +126,7 @@ def test_fk_gives_any_link_of_the_arm_in_any_frame_of_it(services: Services, fra
 
 @pytest.mark.parametrize('services', [PREFIX], indirect=True)
 @pytest.mark.parametrize('prefix', ['', 'left_'])
-def test_fk_takes_a_link_with_the_prefix_and_without(services: Services, prefix: str) -> None:
+def test_fk_takes_a_link_with_the_prefix_and_without(services, prefix):
     request = GetPositionFK.Request(fk_link_names=[prefix + link for link in FIXED])
     request.robot_state.joint_state = joints(PICK, 'left_')
     reply = services['compute_fk'](request, GetPositionFK.Response())
@@ -139,7 +137,7 @@ def test_fk_takes_a_link_with_the_prefix_and_without(services: Services, prefix:
         assert_transforms_close(pose_to_matrix(pose.pose), expected, 1e-9, 1e-7)
 
 
-def test_fk_gives_the_world_where_tf_has_it_and_lists_what_it_knows(services: Services) -> None:
+def test_fk_gives_the_world_where_tf_has_it_and_lists_what_it_knows(services):
     request = GetPositionFK.Request(fk_link_names=['world'])
     request.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
     reply = services['compute_fk'](request, GetPositionFK.Response())
@@ -154,7 +152,7 @@ def test_fk_gives_the_world_where_tf_has_it_and_lists_what_it_knows(services: Se
 
 
 @pytest.mark.parametrize('link', ['flange', 'ft_frame', 'wrist_3_link'])
-def test_any_link_that_is_fixed_to_the_tool_may_be_the_tip(services: Services, link: str) -> None:
+def test_any_link_that_is_fixed_to_the_tool_may_be_the_tip(services, link):
     expected = forward(UR5, PICK)
     request = GetPositionIK.Request()
     wish = request.ik_request
@@ -169,7 +167,7 @@ def test_any_link_that_is_fixed_to_the_tool_may_be_the_tip(services: Services, l
 # ---- the start state
 
 
-def test_a_difference_to_the_present_state_may_name_some_joints_only(services: Services) -> None:
+def test_a_difference_to_the_present_state_may_name_some_joints_only(services):
     message = joints(PRESENT)  # those of the beginning are old by now
     message.header.stamp.sec = 1
     services['joint_states'](message)
@@ -203,9 +201,7 @@ def both(q: np.ndarray, T: np.ndarray, tolerance: float = 1e-3) -> Constraints:
     return goal
 
 
-def test_joints_and_a_pose_in_one_goal_must_both_be_met(
-    services: Services, rng: np.random.Generator
-) -> None:
+def test_joints_and_a_pose_in_one_goal_must_both_be_met(services, rng):
     """Each branch of a pose in turn is asked for by its joints; and one that is none of them."""
     T = tool_down(0.45, -0.1, 0.45, 0.3)
     rows, reached = inverse(UR5, T)
@@ -226,7 +222,7 @@ def test_joints_and_a_pose_in_one_goal_must_both_be_met(
     assert met >= 2
 
 
-def test_a_line_to_joints_ends_at_them_or_is_refused(services: Services) -> None:
+def test_a_line_to_joints_ends_at_them_or_is_refused(services):
     """The same pose on another branch, or a turn away, is another place for the joints."""
     T = forward(UR5, PICK) @ STEP
     rows, reached = inverse(UR5, T, q6=PICK[5])
@@ -243,7 +239,7 @@ def test_a_line_to_joints_ends_at_them_or_is_refused(services: Services) -> None
         check_refused(plan(services, request), Codes.GOAL_CONSTRAINTS_VIOLATED, words)
 
 
-def test_a_goal_that_cannot_be_leaves_the_others_and_is_named(services: Services) -> None:
+def test_a_goal_that_cannot_be_leaves_the_others_and_is_named(services):
     request = motion_request('PTP', tool_down(2.0, 0.0, 0.3, 0.0))
     wish = request.motion_plan_request
     beyond = wish.goal_constraints[0]
@@ -266,9 +262,7 @@ def test_a_goal_that_cannot_be_leaves_the_others_and_is_named(services: Services
 
 @pytest.mark.parametrize('value', BEYOND)
 @pytest.mark.parametrize('kind', ['velocity', 'acceleration'])
-def test_a_scaling_beyond_its_range_counts_as_1_with_a_warning(
-    services: Services, kind: str, value: float, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_scaling_beyond_its_range_counts_as_1_with_a_warning(services, kind, value, capfd):
     name = f'max_{kind}_scaling_factor'
     lasts = []
     for scaling in (1.0, value):
@@ -287,7 +281,7 @@ def test_a_scaling_beyond_its_range_counts_as_1_with_a_warning(
 @pytest.mark.parametrize(
     'planner_id', ['', 'AUTO', 'auto', 'PTP', 'ompl', 'RRTConnectkConfigDefault', 'BKPIECE']
 )
-def test_these_planners_go_straight_in_joint_space(services: Services, planner_id: str) -> None:
+def test_these_planners_go_straight_in_joint_space(services, planner_id):
     request = motion_request('PTP')
     wish = request.motion_plan_request
     wish.planner_id, wish.goal_constraints = planner_id, [joint_goal(PICK + 0.1)]
@@ -298,7 +292,7 @@ def test_these_planners_go_straight_in_joint_space(services: Services, planner_i
     assert np.abs(away).max() < 1e-9
 
 
-def test_a_trajectory_is_read_as_its_points_stand(services: Services) -> None:
+def test_a_trajectory_is_read_as_its_points_stand(services):
     """In the message's own order of joints, point by point."""
     trajectory = plan(services, motion_request()).trajectory
     motion = trajectory.joint_trajectory

@@ -51,9 +51,7 @@ def float_about(state: Any) -> None:
         (float_about, '1 multi-DOF joints'),
     ],
 )
-def test_a_state_that_a_request_cannot_make_is_refused_by_each_service(
-    services: Services, spoil: Callable[[Any], None], words: str
-) -> None:
+def test_a_state_that_a_request_cannot_make_is_refused_by_each_service(services, spoil, words):
     for state, answer in requests_with_a_state(services):
         spoil(state)
         check_refused(answer(), Codes.INVALID_ROBOT_STATE, words)
@@ -94,7 +92,7 @@ def wait_for_success(answer: Callable[[], Any]) -> None:
         time.sleep(0.02)
 
 
-def test_a_state_may_attach_what_is_attached_now_and_nothing_else(services: Services) -> None:
+def test_a_state_may_attach_what_is_attached_now_and_nothing_else(services):
     """RViz and MoveGroupInterface copy it from the scene, also the task's part."""
     cup, part = in_hand('cup'), in_hand('ur5_pick_place/part')
     services['carried_part'](part)

@@ -3,7 +3,6 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,9 +120,7 @@ MOVING = ('belt', 'tool0', 'camera', 'lamp')
 
 @pytest.mark.parametrize('before', [3.0, 1.737, 0.5])
 @pytest.mark.parametrize('frame', MOVING)
-def test_an_object_is_where_its_frame_was_at_the_stamp(
-    cell: Cell, frame: str, before: float
-) -> None:
+def test_an_object_is_where_its_frame_was_at_the_stamp(cell, frame, before):
     message = box_message('crate')
     message.header.frame_id, message.header.stamp = frame, cell.stamp(before)
     message.pose = matrix_to_pose(shifted(0.1, 0.2, 0.3))
@@ -133,7 +130,7 @@ def test_an_object_is_where_its_frame_was_at_the_stamp(
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_an_object_is_attached_where_it_was_in_the_hand(cell: Cell) -> None:
+def test_an_object_is_attached_where_it_was_in_the_hand(cell):
     """A tray on the belt, say, that the arm took along."""
     message = AttachedCollisionObject(object=box_message('tray'), weight=0.1)
     message.object.header.frame_id, message.object.header.stamp = 'belt', cell.stamp(3.0)
@@ -145,7 +142,7 @@ def test_an_object_is_attached_where_it_was_in_the_hand(cell: Cell) -> None:
 
 @pytest.mark.parametrize('service', ['AUTO', 'LIN', 'CIRC', 'line'])
 @pytest.mark.parametrize('frame', ['camera', 'belt', 'lamp'])
-def test_a_goal_is_where_its_frame_was_at_the_stamp(cell: Cell, frame: str, service: str) -> None:
+def test_a_goal_is_where_its_frame_was_at_the_stamp(cell, frame, service):
     goal = BASE @ tool_down(0.45, -0.15, 0.3, 0.5)
     T = np.linalg.inv(cell.T_base_link(frame, 3.0)) @ goal
     if service == 'line':
@@ -172,9 +169,7 @@ def test_a_goal_is_where_its_frame_was_at_the_stamp(cell: Cell, frame: str, serv
     np.testing.assert_allclose(BASE @ forward(UR5, end), goal, atol=1e-5)
 
 
-def test_a_goal_in_the_tool_is_meant_where_the_motion_starts_whatever_its_stamp(
-    cell: Cell,
-) -> None:
+def test_a_goal_in_the_tool_is_meant_where_the_motion_starts_whatever_its_stamp(cell):
     """MoveGroupInterface stamps every pose with the present time."""
     for stamp in (3.0, 0.0):
         request = line_request(shifted(0.0, 0.0, -0.05))
@@ -197,9 +192,7 @@ def test_a_goal_in_the_tool_is_meant_where_the_motion_starts_whatever_its_stamp(
         ('belt', -0.8, r'of its transforms \(belt\), the newest is 0.800 s older'),
     ],
 )  # fmt: skip
-def test_what_is_too_old_or_not_known_so_long_is_refused(
-    cell: Cell, frame: str, before: float, reason: str
-) -> None:
+def test_what_is_too_old_or_not_known_so_long_is_refused(cell, frame, before, reason):
     request = line_request()
     request.header.frame_id, request.header.stamp = frame, cell.stamp(before)
     reply = line(cell.services, request)
@@ -234,9 +227,7 @@ def test_a_tag_that_the_camera_on_the_arm_has_lost_did_not_move_with_the_arm(
 
 @pytest.mark.parametrize('frame', ['base_link', 'table', ''])
 @pytest.mark.parametrize('before', [1e6, -1e6])
-def test_a_frame_that_does_not_move_needs_no_history(
-    cell: Cell, frame: str, before: float
-) -> None:
+def test_a_frame_that_does_not_move_needs_no_history(cell, frame, before):
     message = box_message('crate')
     message.header.frame_id, message.header.stamp = frame, cell.stamp(before)
     cell.services['collision_object'](serialize_message(message))
@@ -244,7 +235,7 @@ def test_a_frame_that_does_not_move_needs_no_history(
     assert found[0, 3] == pytest.approx(0.7 if frame == 'table' else 0.0)
 
 
-def test_a_stamp_a_little_ahead_is_waited_for(cell: Cell) -> None:
+def test_a_stamp_a_little_ahead_is_waited_for(cell):
     """A client stamps with the present time, and TF is some milliseconds behind it."""
     frames = cell.node.cell.frames
 
@@ -261,9 +252,7 @@ def test_a_stamp_a_little_ahead_is_waited_for(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize(('frame', 'is_on_tool'), [('lamp', False), ('camera', True)])
-def test_a_jog_has_the_axes_of_its_frame_at_the_stamp(
-    cell: Cell, frame: str, is_on_tool: bool
-) -> None:
+def test_a_jog_has_the_axes_of_its_frame_at_the_stamp(cell, frame, is_on_tool):
     """In a frame on the tool it turns with the tool; TF may be as old as the command."""
     read = CommandReader(cell.node.cell).twist
     message = TwistStamped()
@@ -277,7 +266,7 @@ def test_a_jog_has_the_axes_of_its_frame_at_the_stamp(
     np.testing.assert_allclose(command.rotation, R, atol=1e-6)
 
 
-def test_a_long_gap_is_no_history(cell: Cell) -> None:
+def test_a_long_gap_is_no_history(cell):
     for before in (3.0, 1.5):
         cell.say_frames('tf', before, cart=('base_link', shifted(before)))
     frames = cell.node.cell.frames
@@ -290,7 +279,7 @@ def test_a_long_gap_is_no_history(cell: Cell) -> None:
 
 
 @pytest.mark.parametrize('frame', ['camera', 'belt', 'tool0'])
-def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str) -> None:
+def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell, frame):
     """A link of the arm is where the request has it."""
     requests = IkRequests(cell.node.cell, GroupSettings(), lambda: MOVED, None)
     goal = BASE @ tool_down(0.45, -0.15, 0.3, 0.5)
@@ -307,7 +296,7 @@ def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell: Cell, frame: str
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
+def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell):
     frames = cell.node.cell.frames
     node = ByHand(cell.node)
     listener = JointListener(node, JOINT_NAMES, lambda _: None, lambda _: None, 10.0)
@@ -327,9 +316,7 @@ def test_of_two_arms_nobody_knows_the_joints_at_a_stamp(cell: Cell) -> None:
         frames.arm_at(at)('wrist_3_link')
 
 
-def test_nothing_is_taught_by_a_frame_on_an_arm_whose_joints_nobody_knows(
-    cell: Cell, tmp_path: Path
-) -> None:
+def test_nothing_is_taught_by_a_frame_on_an_arm_whose_joints_nobody_knows(cell, tmp_path):
     """TF has the arm somewhere, of one of two publishers: that is not known to be ours."""
     cell.say_frames('tf', 0.0, tool0=('base_link', shifted(0.4)))
     places = SimpleNamespace(check_taught=lambda *_: '')

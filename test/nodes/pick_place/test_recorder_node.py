@@ -48,7 +48,7 @@ def recorder(client, ros_domain: int, tmp_path: Path) -> Iterator[RecorderProces
 
 
 @pytest.mark.drill
-def test_a_stop_leaves_a_record_of_before_and_after(client, at_home, recorder) -> None:
+def test_a_stop_leaves_a_record_of_before_and_after(client, at_home, recorder):
     client.run(1.0)
     handle = client.set_off()
     assert client.trigger('stop').success
@@ -73,9 +73,7 @@ def test_a_stop_leaves_a_record_of_before_and_after(client, at_home, recorder) -
     assert len(recorder.files('stop')) == 1, 'one stop, one record'
 
 
-def test_save_answers_with_the_path_and_survives_a_folder_that_is_none(
-    client, at_home, recorder
-) -> None:
+def test_save_answers_with_the_path_and_survives_a_folder_that_is_none(client, at_home, recorder):
     reply = client.call(Trigger, 'recorder/save')
     assert reply.success and Path(reply.message).is_file()
     for file in recorder.records.iterdir():
@@ -86,7 +84,7 @@ def test_save_answers_with_the_path_and_survives_a_folder_that_is_none(
     assert not reply.success and 'no record was written' in reply.message
 
 
-def test_it_only_subscribes(client, at_home, recorder) -> None:
+def test_it_only_subscribes(client, at_home, recorder):
     own = {'/rosout', '/parameter_events'}
     topics = client.node.get_publisher_names_and_types_by_node('recorder', '/')
     assert {name for name, _ in topics} <= own

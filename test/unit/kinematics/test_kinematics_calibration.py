@@ -55,9 +55,7 @@ def chain_of(links: dict, q: np.ndarray) -> list[np.ndarray]:
     return chain[1:]
 
 
-def test_forward_is_the_chain_of_the_file(
-    calibrated: tuple[Path, dict], rng: np.random.Generator
-) -> None:
+def test_forward_is_the_chain_of_the_file(calibrated, rng):
     path, links = calibrated
     m = load_model(path)
     assert (m.name, m.calibration) == ('ur5', 'calib_1234')
@@ -100,9 +98,7 @@ def _at(q: np.ndarray, joint: int, angle: np.ndarray | float) -> np.ndarray:
 
 @pytest.mark.parametrize('where', NEAR)
 @pytest.mark.parametrize('name', ['ur3e', 'ur5'])
-def test_the_joints_of_a_pose_are_among_its_solutions(
-    name: str, where: str, rng: np.random.Generator
-) -> None:
+def test_the_joints_of_a_pose_are_among_its_solutions(name, where, rng):
     """
     An arm off by 1 mm and 2 mrad has its own singularities, and they part its branches.
 
@@ -121,7 +117,7 @@ def test_the_joints_of_a_pose_are_among_its_solutions(
     assert np.array_equal(classify(m, q[ok]), np.nonzero(ok)[1])
 
 
-def test_solutions_that_share_a_branch_are_all_found_from_a_seed(rng: np.random.Generator) -> None:
+def test_solutions_that_share_a_branch_are_all_found_from_a_seed(rng):
     m = calibrated_arm('ur5', rng)
     shared = 0
     for joints in _at(rng.uniform(-3.0, 3.0, (40, 6)), 4, 0.0):
@@ -146,9 +142,7 @@ def near_two_singularities(m: Model, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize('name', ['ur3e', 'ur5', 'ur10'])
-def test_an_arm_near_two_singularities_finds_the_joints_at_which_it_stands(
-    name: str, rng: np.random.Generator
-) -> None:
+def test_an_arm_near_two_singularities_finds_the_joints_at_which_it_stands(name, rng):
     m = calibrated_arm(name, rng)
     planner = MotionPlanner(m, MotionSettings(), SCENE)
     for joints in near_two_singularities(m, rng)[:150]:
@@ -158,9 +152,7 @@ def test_an_arm_near_two_singularities_finds_the_joints_at_which_it_stands(
         assert np.abs(follow_poses(m, T[None], joints)[0] - joints).max() < 1e-9
 
 
-def test_near_two_singularities_few_solutions_are_missed_without_a_seed(
-    rng: np.random.Generator,
-) -> None:
+def test_near_two_singularities_few_solutions_are_missed_without_a_seed(rng):
     missed = poses = 0
     for name in 3 * ('ur3e', 'ur5', 'ur10'):
         m = calibrated_arm(name, rng)
@@ -173,9 +165,7 @@ def test_near_two_singularities_few_solutions_are_missed_without_a_seed(
 
 
 @pytest.mark.parametrize('turns', [-1e6, -16, -3, 2, 3, 16])
-def test_a_seed_many_turns_away_gives_each_solution_once_and_within_a_turn(
-    turns: float, rng: np.random.Generator
-) -> None:
+def test_a_seed_many_turns_away_gives_each_solution_once_and_within_a_turn(turns, rng):
     m = calibrated_arm('ur5', rng)
     for joints in rng.uniform(-np.pi, np.pi, (20, 6)):
         T, far = forward(m, joints), joints + 2.0 * np.pi * turns
@@ -186,7 +176,7 @@ def test_a_seed_many_turns_away_gives_each_solution_once_and_within_a_turn(
         np.testing.assert_allclose(q, near, rtol=0.0, atol=1e-8)
 
 
-def test_a_seed_that_does_not_fit_the_poses_is_refused(rng: np.random.Generator) -> None:
+def test_a_seed_that_does_not_fit_the_poses_is_refused(rng):
     m = calibrated_arm('ur5', rng)
     poses = np.tile(forward(m, np.ones(6)), (2, 1, 1))
     one, one_ok = inverse(m, poses, seed=np.ones(6))
@@ -198,9 +188,7 @@ def test_a_seed_that_does_not_fit_the_poses_is_refused(rng: np.random.Generator)
         inverse(m, poses, seed=np.full(6, np.nan))
 
 
-def test_a_branch_that_a_calibrated_arm_lacks_where_an_ideal_one_has_it_is_no_double_root(
-    rng: np.random.Generator,
-) -> None:
+def test_a_branch_that_a_calibrated_arm_lacks_where_an_ideal_one_has_it_is_no_double_root(rng):
     m, causes = calibrated_arm('ur5', rng), set()
     for joints in _at(rng.uniform(-3.0, 3.0, (150, 6)), 4, 1e-3):
         for missing in explain(m, forward(m, joints), joints[5]):
@@ -210,9 +198,7 @@ def test_a_branch_that_a_calibrated_arm_lacks_where_an_ideal_one_has_it_is_no_do
     assert 'double' in causes
 
 
-def test_one_pose_and_the_nominal_arm_say_how_far_they_differ(
-    calibrated: tuple[Path, dict],
-) -> None:
+def test_one_pose_and_the_nominal_arm_say_how_far_they_differ(calibrated):
     m = load_model(calibrated[0])
     q, ok = inverse(m, forward(m, np.ones(6)))
     assert ok[BRANCHES.index('left-up-down')]
@@ -223,14 +209,14 @@ def test_one_pose_and_the_nominal_arm_say_how_far_they_differ(
     assert np.allclose(radians, np.linalg.norm(log_se3(delta)[3:]))
 
 
-def test_out_of_reach_is_out_of_reach(calibrated: tuple[Path, dict]) -> None:
+def test_out_of_reach_is_out_of_reach(calibrated):
     m = load_model(calibrated[0])
     T = forward(m, np.ones(6))
     T[0, 3] = 2.0
     assert not inverse(m, T)[1].any()
 
 
-def test_the_shipped_file_is_the_nominal_arm(tmp_path: Path) -> None:
+def test_the_shipped_file_is_the_nominal_arm(tmp_path):
     """Its ten digits of pi/2 must not make a calibrated arm of it."""
     m = load_model(write(tmp_path / 'default_kinematics.yaml', SHIPPED))
     assert (m.name, m.mounts, m.calibration) == ('ur5', None, 'calib_1234')
@@ -238,7 +224,7 @@ def test_the_shipped_file_is_the_nominal_arm(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize('hash_', [None, '', "''", '" "', '~'])
-def test_a_file_without_a_hash_is_told_from_other_arms_by_its_numbers(tmp_path, hash_) -> None:
+def test_a_file_without_a_hash_is_told_from_other_arms_by_its_numbers(tmp_path, hash_):
     def calibration(z: float) -> str:
         links = {**SHIPPED, 'shoulder': (0, 0, z, 0, 0, 0)}
         path = write(tmp_path / 'calibration.yaml', links)
@@ -252,7 +238,7 @@ def test_a_file_without_a_hash_is_told_from_other_arms_by_its_numbers(tmp_path, 
     assert calibration(0.0895) == one
 
 
-def test_flipped_angles_are_the_same_joint(tmp_path: Path) -> None:
+def test_flipped_angles_are_the_same_joint(tmp_path):
     """A file may turn the forearm by pi about all three axes, which is no turn at all."""
     flipped = {**SHIPPED, 'forearm': (-0.425, 0, 0, np.pi, np.pi, np.pi)}
     assert load_model(write(tmp_path / 'flipped.yaml', flipped)).mounts is None
@@ -267,7 +253,7 @@ def damaged(shoulder: object) -> str:
     return str({'kinematics': links}).replace("'", '')
 
 
-def test_a_number_may_be_written_without_a_point(tmp_path: Path) -> None:
+def test_a_number_may_be_written_without_a_point(tmp_path):
     near = {**SHIPPED, 'upper_arm': (1e-5, 0, 0, 1.570796327, 0, 0)}
     path = write(tmp_path / 'calibration.yaml', near)
     path.write_text(path.read_text().replace('1.0e-05', '1e-5'))
@@ -287,14 +273,14 @@ def test_a_number_may_be_written_without_a_point(tmp_path: Path) -> None:
         (damaged({**ZERO, 'x': '.nan'}), 'shoulder.x = nan: must be a finite number'),
     ],
 )
-def test_a_damaged_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+def test_a_damaged_file_is_refused(tmp_path, content, message):
     path = tmp_path / 'calibration.yaml'
     path.write_text(content)
     with pytest.raises(InvalidInput, match=message):
         load_model(path)
 
 
-def test_a_missing_file_and_another_robot_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_another_robot_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match='nowhere.yaml cannot be read'):
         load_model(tmp_path / 'nowhere.yaml')
     longer = {**SHIPPED, 'forearm': (-0.5, 0, 0, 0, 0, 0)}

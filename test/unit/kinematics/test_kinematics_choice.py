@@ -34,7 +34,7 @@ def phi_of(q: np.ndarray) -> np.ndarray:
     return np.angle(np.exp(1j * (q[..., 0] - np.arctan2(p[..., 1], p[..., 0]) - np.pi / 2)))
 
 
-def test_branches_are_named_in_the_order_of_the_contract() -> None:
+def test_branches_are_named_in_the_order_of_the_contract():
     names = itertools.product(('left', 'right'), ('up', 'down'), ('down', 'up'))
     assert tuple('-'.join(n) for n in names) == BRANCHES
     assert BRANCHES[branch_index('right-up-down')] == 'right-up-down'
@@ -42,7 +42,7 @@ def test_branches_are_named_in_the_order_of_the_contract() -> None:
         branch_index('up')
 
 
-def test_classify_follows_the_contract(rng: np.random.Generator) -> None:
+def test_classify_follows_the_contract(rng):
     q = rng.uniform(-np.pi, np.pi, (20_000, 6))
     phi = phi_of(q)
     right = ~(phi >= 0)
@@ -51,15 +51,13 @@ def test_classify_follows_the_contract(rng: np.random.Generator) -> None:
     assert np.array_equal(classify(UR5, q), 4 * right + 2 * down + wrist_up)
 
 
-def test_classify_does_not_see_whole_turns(rng: np.random.Generator) -> None:
+def test_classify_does_not_see_whole_turns(rng):
     q = rng.uniform(-np.pi, np.pi, (1_000, 6))
     turned = q + 2 * np.pi * rng.integers(-1, 2, q.shape)
     assert np.array_equal(classify(UR5, turned), classify(UR5, q))
 
 
-def test_the_branch_changes_only_where_a_singularity_is_crossed(
-    rng: np.random.Generator,
-) -> None:
+def test_the_branch_changes_only_where_a_singularity_is_crossed(rng):
     """Along random joint lines a label changes just where its factor of det J changes sign."""
     start, end = rng.uniform(-np.pi, np.pi, (2, 50, 1, 6))
     q = start + (end - start) * np.linspace(0, 1, 400)[:, None]
@@ -72,12 +70,12 @@ def test_the_branch_changes_only_where_a_singularity_is_crossed(
     assert len(np.unique(branch)) == 8
 
 
-def test_home_has_the_tool_down_elbow_up() -> None:
+def test_home_has_the_tool_down_elbow_up():
     assert BRANCHES[classify(UR5, HOME)] == 'left-up-up'
     assert np.abs(forward(UR5, HOME)[:3, 2] - [0, 0, -1]).max() < 1e-15
 
 
-def test_the_variants_are_every_whole_turn_within_the_limits(rng: np.random.Generator) -> None:
+def test_the_variants_are_every_whole_turn_within_the_limits(rng):
     for _ in range(50):
         q = rng.uniform(-np.pi, np.pi, 6)
         fitting = all_variants(UR5, q)
@@ -88,7 +86,7 @@ def test_the_variants_are_every_whole_turn_within_the_limits(rng: np.random.Gene
         all_variants(UR5, np.zeros((2, 6)))
 
 
-def test_limits_themselves_are_within() -> None:
+def test_limits_themselves_are_within():
     q, seed = np.array([0, 0, np.pi, 0, 0, 0]), np.array([0, 0, -3, 0, 0, 2 * np.pi])
     assert [0, 0, -np.pi, 0, 0, 2 * np.pi] in all_variants(UR5, q).tolist()
     assert solutions_near(UR5, forward(UR5, q), seed, (UR5.q_min, UR5.q_max))[0].distance < 3.5
@@ -104,7 +102,7 @@ def nearest_variant(q: np.ndarray, seed: np.ndarray, limits) -> np.ndarray:
     return turned[best, np.arange(6)]
 
 
-def test_solutions_come_nearest_first(rng: np.random.Generator) -> None:
+def test_solutions_come_nearest_first(rng):
     seed = rng.uniform(-np.pi, np.pi, 6)
     T = forward(UR5, seed + 0.01)
     found = solutions_near(UR5, T, seed)
@@ -117,9 +115,7 @@ def test_solutions_come_nearest_first(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize('is_calibrated', [False, True])
-def test_the_nearest_solutions_are_those_of_every_branch_turned_and_sorted(
-    is_calibrated: bool, rng: np.random.Generator
-) -> None:
+def test_the_nearest_solutions_are_those_of_every_branch_turned_and_sorted(is_calibrated, rng):
     m = calibrated_arm('ur5', rng) if is_calibrated else UR5
     joints = rng.uniform(-6.0, 6.0, (60, 6))
     joints[::3] = np.round(joints[::3] / (np.pi / 2)) * (np.pi / 2)  # where distances are equal
@@ -138,7 +134,7 @@ def test_the_nearest_solutions_are_those_of_every_branch_turned_and_sorted(
         np.testing.assert_array_equal([s.distance for s in found], away[order])
 
 
-def test_a_pose_that_is_none_has_no_nearest_solutions() -> None:
+def test_a_pose_that_is_none_has_no_nearest_solutions():
     T = forward(UR5, HOME)
     for bad, said in (
         (np.stack([T, T]), r'T has shape \(2, 4, 4\)'),
@@ -155,7 +151,7 @@ def test_a_pose_that_is_none_has_no_nearest_solutions() -> None:
         solutions_near(UR5, T, np.full(6, np.nan))
 
 
-def test_at_a_wrist_singularity_the_last_joint_is_the_nearest_to_the_seed_within_limits() -> None:
+def test_at_a_wrist_singularity_the_last_joint_is_the_nearest_to_the_seed_within_limits():
     aligned = np.array([0.3, -1.2, 1.4, -0.5, 0.0, 0.2])
     seed, (low, high) = aligned + [0, 0, 0, 0, 0, 2.0], (UR5.q_min.copy(), UR5.q_max.copy())
     low[5], high[5] = 0.4, 0.6
@@ -164,7 +160,7 @@ def test_at_a_wrist_singularity_the_last_joint_is_the_nearest_to_the_seed_within
     assert np.abs(forward(UR5, found[0].q) - forward(UR5, aligned)).max() < 1e-9
 
 
-def test_every_missing_branch_has_a_reason_with_its_measure(rng: np.random.Generator) -> None:
+def test_every_missing_branch_has_a_reason_with_its_measure(rng):
     """Links longer by the amount named bring the branch back; a nanometre less does not."""
     joints = rng.uniform(-np.pi, np.pi, (300, 6))
     causes = set()
@@ -183,7 +179,7 @@ def test_every_missing_branch_has_a_reason_with_its_measure(rng: np.random.Gener
     assert causes == {'far', 'near'}
 
 
-def test_inside_the_cylinder_all_eight_are_missing_by_the_same() -> None:
+def test_inside_the_cylinder_all_eight_are_missing_by_the_same():
     T = forward(UR5, HOME)
     T[:2, 3] = 0.03, 0.04
     missing = explain(UR5, T)
@@ -193,7 +189,7 @@ def test_inside_the_cylinder_all_eight_are_missing_by_the_same() -> None:
     assert 'inside the shoulder cylinder' in missing[0].text
 
 
-def test_twins_of_double_roots_name_the_row_that_holds_them() -> None:
+def test_twins_of_double_roots_name_the_row_that_holds_them():
     for row, joints in (
         ('left-up-down', [0, -90, 0, -90, 0, 0]),
         ('left-up-up', [10, -45, 0, 20, -30, 40]),
@@ -203,9 +199,7 @@ def test_twins_of_double_roots_name_the_row_that_holds_them() -> None:
         assert twins and all(m.amount == 0.0 and m.text.endswith(row) for m in twins)
 
 
-def test_a_branch_on_which_the_arm_stands_at_a_wrist_singularity_is_never_a_double_root(
-    rng: np.random.Generator,
-) -> None:
+def test_a_branch_on_which_the_arm_stands_at_a_wrist_singularity_is_never_a_double_root(rng):
     joints = rng.uniform(-np.pi, np.pi, (600, 6))
     joints[0] = -2.06, -2.00, 0.65, -2.43, 0.0, 2.09
     joints[:, 4] = np.pi * rng.integers(0, 2, len(joints))
@@ -216,7 +210,7 @@ def test_a_branch_on_which_the_arm_stands_at_a_wrist_singularity_is_never_a_doub
         assert all(name.endswith('up') for name, m in missing.items() if m.cause == 'double')
 
 
-def test_a_double_root_of_one_last_joint_alone_names_that_joint() -> None:
+def test_a_double_root_of_one_last_joint_alone_names_that_joint():
     """At a wrist singularity another last joint may bend the elbow."""
     stretched = np.array([0.3, -1.0, 0.0, 0.4, 0.0, 0.5])
     T = forward(UR5, stretched)
@@ -228,7 +222,7 @@ def test_a_double_root_of_one_last_joint_alone_names_that_joint() -> None:
     assert inverse(UR5, T, 0.2)[1][[0, 2]].all() or inverse(UR5, T, 0.8)[1][[0, 2]].all()
 
 
-def test_the_twin_across_the_shoulder_has_the_other_elbow_name() -> None:
+def test_the_twin_across_the_shoulder_has_the_other_elbow_name():
     q = np.deg2rad([0, -120, 60, 0, 40, 0])
     arm = UR5.a[1] * np.cos(q[1]) + UR5.a[2] * np.cos(q[1] + q[2])
     q[3] = np.arcsin(-arm / UR5.d[4]) - q[1] - q[2]  # frame 5 above axis 1
@@ -236,7 +230,7 @@ def test_the_twin_across_the_shoulder_has_the_other_elbow_name() -> None:
     assert missing['right-down-down'].endswith('the one of left-up-down')
 
 
-def test_explain_takes_one_rigid_pose() -> None:
+def test_explain_takes_one_rigid_pose():
     assert explain(UR5, forward(UR5, np.ones(6))) == ()
     with pytest.raises(InvalidInput, match=r'\(4, 4\), one pose at a time'):
         explain(UR5, np.tile(np.eye(4), (2, 1, 1)))
@@ -244,9 +238,7 @@ def test_explain_takes_one_rigid_pose() -> None:
         explain(UR5, np.full((4, 4), np.nan))
 
 
-def test_the_distances_to_singularities_multiply_to_the_determinant(
-    rng: np.random.Generator,
-) -> None:
+def test_the_distances_to_singularities_multiply_to_the_determinant(rng):
     q = rng.uniform(-np.pi, np.pi, (2, 500, 6))
     s = singularity(UR5, q)
     a2, a3, *_ = UR5.lengths
@@ -257,7 +249,7 @@ def test_the_distances_to_singularities_multiply_to_the_determinant(
     assert s.shoulder.shape == (2, 500)
 
 
-def test_each_distance_vanishes_at_its_singularity() -> None:
+def test_each_distance_vanishes_at_its_singularity():
     upright = singularity(UR5, np.deg2rad([0, -90, 0, -90, 0, 0]))
     assert upright.shoulder < 1e-15 and upright.elbow == 0.0 and upright.wrist == 0.0
     folded = singularity(UR5, np.deg2rad([0, 0, -180, 0, 175, 0]))

@@ -59,21 +59,21 @@ def forward_by_screws(m: Model, q: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize('name', [*UR_TYPES, 'ur3_lab'])
-def test_forward_equals_the_product_of_exponentials(name: str, rng: np.random.Generator) -> None:
+def test_forward_equals_the_product_of_exponentials(name, rng):
     m = load_model(name)
     for q in rng.uniform(-2 * np.pi, 2 * np.pi, (50, 6)):
         assert np.abs(forward(m, q) - forward_by_screws(m, q)).max() < 1e-14
 
 
 @pytest.mark.parametrize(('q', 'position', 'quat_xyzw'), URDF_POSES)
-def test_forward_equals_the_urdf(q: tuple, position: tuple, quat_xyzw: tuple) -> None:
+def test_forward_equals_the_urdf(q, position, quat_xyzw):
     """`base_link` is `base` turned by pi about z."""
     T_base_link_tool = np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(UR5, q)
     expected = make_transform(matrix_from_quat(quat_xyzw), position)
     assert_transforms_close(T_base_link_tool, expected, position=1e-6, angle=2e-6)
 
 
-def test_link_frames_run_from_base_to_tool(rng: np.random.Generator) -> None:
+def test_link_frames_run_from_base_to_tool(rng):
     q = rng.uniform(-np.pi, np.pi, (3, 4, 6))
     frames = link_frames(UR5, q)
     assert frames.shape == (3, 4, 7, 4, 4)
@@ -84,9 +84,7 @@ def test_link_frames_run_from_base_to_tool(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize('name', ['ur5', 'ur3_lab', 'calibrated'])
-def test_the_body_jacobian_equals_differences_of_poses(
-    name: str, rng: np.random.Generator
-) -> None:
+def test_the_body_jacobian_equals_differences_of_poses(name, rng):
     m = calibrated_arm('ur5', rng) if name == 'calibrated' else load_model(name)
     h = 1e-5
     q = rng.uniform(-np.pi, np.pi, (100, 1, 6))
@@ -95,9 +93,7 @@ def test_the_body_jacobian_equals_differences_of_poses(
     assert np.abs(np.swapaxes(differences, -1, -2) - jacobian(m, q[:, 0])).max() < 1e-9
 
 
-def test_the_base_jacobian_is_the_body_jacobian_in_axes_of_the_base(
-    rng: np.random.Generator,
-) -> None:
+def test_the_base_jacobian_is_the_body_jacobian_in_axes_of_the_base(rng):
     q = rng.uniform(-np.pi, np.pi, (20, 6))
     R = forward(UR5, q)[:, :3, :3]
     turned = np.zeros((20, 6, 6))
@@ -109,7 +105,7 @@ def test_the_base_jacobian_is_the_body_jacobian_in_axes_of_the_base(
     assert np.abs(velocity - jacobian(UR5, q, frame='base')[:, :3]).max() < 1e-9
 
 
-def test_bad_joints_are_refused_by_name() -> None:
+def test_bad_joints_are_refused_by_name():
     with pytest.raises(ValueError, match=r'q has shape \(5,\): must be \(..., 6\)'):
         forward(UR5, np.zeros(5))
     with pytest.raises(InvalidInput, match=r'q\[1, 2\] = nan \(elbow_joint\): must be finite'):

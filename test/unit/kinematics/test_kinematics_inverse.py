@@ -8,7 +8,6 @@ holds it is the one the contract names, and at a wrist singularity the wish for 
 the elbow can reach with it.
 """
 
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -88,7 +87,7 @@ def with_shoulder_at(rng: np.random.Generator, n: int, x1: float) -> np.ndarray:
     return q
 
 
-def test_the_worked_example_has_its_eight_solutions_in_their_rows() -> None:
+def test_the_worked_example_has_its_eight_solutions_in_their_rows():
     m = load_model(ONES_DH)
     T = forward(m, np.ones(6))
     printed = [
@@ -105,7 +104,7 @@ def test_the_worked_example_has_its_eight_solutions_in_their_rows() -> None:
 
 
 @pytest.mark.drill
-def test_a_hundred_thousand_random_poses_are_all_solved(rng: np.random.Generator) -> None:
+def test_a_hundred_thousand_random_poses_are_all_solved(rng):
     joints = random_joints(rng, 100_000)
     T = forward(UR5, joints)
     q, ok = inverse(UR5, T)
@@ -116,7 +115,7 @@ def test_a_hundred_thousand_random_poses_are_all_solved(rng: np.random.Generator
 
 
 @pytest.mark.parametrize('name', UR_TYPES)
-def test_every_preset_is_solved(name: str, rng: np.random.Generator) -> None:
+def test_every_preset_is_solved(name, rng):
     m = load_model(name)
     joints = random_joints(rng, 2_000)
     T = forward(m, joints)
@@ -128,9 +127,7 @@ def test_every_preset_is_solved(name: str, rng: np.random.Generator) -> None:
 @pytest.mark.parametrize(
     'signs', [(1, 1, -1, 1), (-1, 1, 1, 1), (1, -1, 1, -1), (1, 1, 1, -1)]
 )
-def test_tables_with_other_signs_are_solved_too(
-    signs: tuple[int, ...], rng: np.random.Generator
-) -> None:
+def test_tables_with_other_signs_are_solved_too(signs, rng):
     a2, a3, d4, d5 = np.array([-0.425, -0.39225, 0.10915, 0.09]) * signs
     m = load_model({'a': [0, a2, a3, 0, 0, 0], 'd': [0.1, 0, 0, d4, d5, 0.08]})
     joints = random_joints(rng, 2_000)
@@ -146,9 +143,7 @@ def test_tables_with_other_signs_are_solved_too(
 
 @pytest.mark.parametrize('q5', [1e-12, 1e-11, 1e-9, 1e-6, 1e-4, 1e-3])
 @pytest.mark.parametrize('around', [0.0, np.pi])
-def test_near_a_wrist_singularity_every_pose_is_answered(
-    q5: float, around: float, rng: np.random.Generator
-) -> None:
+def test_near_a_wrist_singularity_every_pose_is_answered(q5, around, rng):
     joints = random_joints(rng, 1_000)
     joints[:, 4] = around + q5
     T = forward(UR5, joints)
@@ -160,9 +155,7 @@ def test_near_a_wrist_singularity_every_pose_is_answered(
 
 
 @pytest.mark.parametrize('q5', [0.0, np.pi, 1e-14])
-def test_at_a_wrist_singularity_the_wish_is_kept_or_the_nearest_taken(
-    q5: float, rng: np.random.Generator
-) -> None:
+def test_at_a_wrist_singularity_the_wish_is_kept_or_the_nearest_taken(q5, rng):
     joints = random_joints(rng, 1_000)
     joints[:, 4] = q5
     T = forward(UR5, joints)
@@ -180,8 +173,8 @@ def test_at_a_wrist_singularity_the_wish_is_kept_or_the_nearest_taken(
 @pytest.mark.parametrize('name', UR_TYPES)
 @pytest.mark.parametrize('q5', [0.0, np.pi])
 def test_at_a_wrist_singularity_no_wish_loses_the_branch_of_an_arm_that_stands_there(
-    name: str, q5: float, rng: np.random.Generator
-) -> None:
+    name, q5, rng
+):
     m = load_model(name)
     joints = random_joints(rng, 1_000)
     joints[:, 4] = q5
@@ -203,9 +196,7 @@ def test_at_a_wrist_singularity_no_wish_loses_the_branch_of_an_arm_that_stands_t
 
 
 @pytest.mark.parametrize('name', UR_TYPES)
-def test_a_stretched_elbow_at_a_wrist_singularity_stays_as_it_is_wished(
-    name: str, rng: np.random.Generator
-) -> None:
+def test_a_stretched_elbow_at_a_wrist_singularity_stays_as_it_is_wished(name, rng):
     m = load_model(name)
     joints = random_joints(rng, 500)
     joints[:, 2], joints[:, 4] = 0.0, 0.0
@@ -216,9 +207,7 @@ def test_a_stretched_elbow_at_a_wrist_singularity_stays_as_it_is_wished(
     assert turned_apart(q[range(len(row)), row], joints).max() < 1e-5
 
 
-def test_no_nearer_choice_at_a_wrist_singularity_would_have_reached(
-    rng: np.random.Generator,
-) -> None:
+def test_no_nearer_choice_at_a_wrist_singularity_would_have_reached(rng):
     """
     Against a search over the whole circle of theta_6, 0.1 degree apart.
 
@@ -256,9 +245,7 @@ def with_elbow_at(rng: np.random.Generator, n: int, q3: float) -> np.ndarray:
         *((with_shoulder_at, x1) for x1 in (0.0, 1e-12, 1e-9, 1e-7, 1e-6, -1e-6, 1e-4)),
     ],
 )
-def test_a_stretched_or_folded_elbow_and_the_shoulder_cylinder_are_solved(
-    joints_with: Callable[..., np.ndarray], value: float, rng: np.random.Generator
-) -> None:
+def test_a_stretched_or_folded_elbow_and_the_shoulder_cylinder_are_solved(joints_with, value, rng):
     joints = joints_with(rng, 1_000, value)
     T = forward(UR5, joints)
     q, ok = inverse(UR5, T)
@@ -270,7 +257,7 @@ def test_a_stretched_or_folded_elbow_and_the_shoulder_cylinder_are_solved(
 
 
 @pytest.mark.parametrize('step', [15, 45, 90])
-def test_round_angles_are_solved(step: int, rng: np.random.Generator) -> None:
+def test_round_angles_are_solved(step, rng):
     joints = np.deg2rad(step * rng.integers(-180 // step + 1, 180 // step + 1, (2_000, 6)))
     T = forward(UR5, joints)
     q, ok = inverse(UR5, T, joints[:, 5])
@@ -279,7 +266,7 @@ def test_round_angles_are_solved(step: int, rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize('name', UR_TYPES)
-def test_the_upright_home_has_one_solution(name: str) -> None:
+def test_the_upright_home_has_one_solution(name):
     """All three singularities meet there; most solvers offer nothing, or a wrong row."""
     m = load_model(name)
     T = forward(m, UPRIGHT)
@@ -289,7 +276,7 @@ def test_the_upright_home_has_one_solution(name: str) -> None:
     assert np.abs(q[0] - UPRIGHT).max() < 1e-7
 
 
-def test_shapes_follow_the_stack() -> None:
+def test_shapes_follow_the_stack():
     T = np.tile(forward(UR5, np.ones(6)), (2, 3, 1, 1))
     q, ok = inverse(UR5, T, np.zeros(3))
     assert (q.shape, ok.shape) == ((2, 3, 8, 6), (2, 3, 8))
@@ -301,7 +288,7 @@ def test_shapes_follow_the_stack() -> None:
     assert (q.shape, ok.shape) == ((0, 8, 6), (0, 8))
 
 
-def test_the_answer_belongs_to_the_caller() -> None:
+def test_the_answer_belongs_to_the_caller():
     T = forward(UR5, np.ones(6))
     q, ok = inverse(UR5, T)
     q[0], ok[0] = 0.0, False
@@ -309,7 +296,7 @@ def test_the_answer_belongs_to_the_caller() -> None:
     assert ok_again.all() and np.abs(again[0] - 1.0).max() < 1e-12
 
 
-def test_unreachable_poses_have_no_rows_and_raise_nothing() -> None:
+def test_unreachable_poses_have_no_rows_and_raise_nothing():
     T = forward(UR5, np.ones(6))
     far, inside = T.copy(), T.copy()
     far[0, 3] = 2.0
@@ -321,7 +308,7 @@ def test_unreachable_poses_have_no_rows_and_raise_nothing() -> None:
     assert ok.sum(axis=1).tolist() == [0, 8, 0]
 
 
-def test_a_nanometre_beyond_reach_is_beyond_reach() -> None:
+def test_a_nanometre_beyond_reach_is_beyond_reach():
     T = forward(UR5, np.deg2rad([20, -50, 0, 30, 60, 10]))
     outward = T[:3, 3] - UR5.d[5] * T[:3, 2] - [0, 0, UR5.d[0]]
     _, at = inverse(UR5, T)
@@ -342,9 +329,7 @@ def test_a_nanometre_beyond_reach_is_beyond_reach() -> None:
         ((2, 2), 0.3, r'entry \[\d, \d\] of R\^T R is .* within 1e-06'),
     ],
 )
-def test_what_is_not_a_pose_is_refused_with_the_entry(
-    many: bool, entry: tuple[int, int], value: float, message: str
-) -> None:
+def test_what_is_not_a_pose_is_refused_with_the_entry(many, entry, value, message):
     T = forward(UR5, np.ones(6))
     T[entry] = value
     poses = np.stack([np.eye(4), T]) if many else T
@@ -352,7 +337,7 @@ def test_what_is_not_a_pose_is_refused_with_the_entry(
         inverse(UR5, poses)
 
 
-def test_scaled_and_mirrored_rotations_are_refused() -> None:
+def test_scaled_and_mirrored_rotations_are_refused():
     T = np.diag([1.01, 1.01, 1.01, 1.0])
     with pytest.raises(InvalidInput, match=r'entry \[0, 0\] of R\^T R is 1.0201'):
         inverse(UR5, T)
@@ -360,7 +345,7 @@ def test_scaled_and_mirrored_rotations_are_refused() -> None:
         inverse(UR5, np.diag([1.0, 1.0, -1.0, 1.0]))
 
 
-def test_other_misuse_is_refused() -> None:
+def test_other_misuse_is_refused():
     with pytest.raises(InvalidInput, match=r'T has shape \(3, 4\): must be \(..., 4, 4\)'):
         inverse(UR5, np.eye(4)[:3])
     with pytest.raises(InvalidInput, match='T: not an array of numbers'):

@@ -39,7 +39,7 @@ def twist_matrix(xi: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize('angle', ANGLES)
-def test_exp_equals_the_matrix_exponential(angle: float, rng: np.random.Generator) -> None:
+def test_exp_equals_the_matrix_exponential(angle, rng):
     twists = random_twists(rng, angle)
     expected = np.array([expm(twist_matrix(xi)) for xi in twists])
     assert np.abs(exp_se3(twists) - expected).max() < 1e-14
@@ -47,7 +47,7 @@ def test_exp_equals_the_matrix_exponential(angle: float, rng: np.random.Generato
 
 
 @pytest.mark.parametrize('angle', ANGLES)
-def test_log_undoes_exp(angle: float, rng: np.random.Generator) -> None:
+def test_log_undoes_exp(angle, rng):
     """At pi the twist may come back about the opposite axis: then poses are compared alone."""
     twists = random_twists(rng, angle)
     back = log_se3(exp_se3(twists))
@@ -57,18 +57,18 @@ def test_log_undoes_exp(angle: float, rng: np.random.Generator) -> None:
     assert np.linalg.norm(back[:, 3:], axis=1).max() <= np.pi + 1e-15
 
 
-def test_tiny_rotations_keep_their_digits() -> None:
+def test_tiny_rotations_keep_their_digits():
     w = np.array([3e-9, -4e-9, 1e-10])
     assert np.abs(log_so3(exp_so3(w)) / w - 1).max() < 1e-14
 
 
-def test_inverse_transform_is_the_inverse(rng: np.random.Generator) -> None:
+def test_inverse_transform_is_the_inverse(rng):
     T = exp_se3(random_twists(rng, 2.5))
     assert np.abs(inverse_transform(T) @ T - np.eye(4)).max() < 1e-14
 
 
 @pytest.mark.parametrize('angle', ANGLES)
-def test_quaternions_convert_as_scipy_does(angle: float, rng: np.random.Generator) -> None:
+def test_quaternions_convert_as_scipy_does(angle, rng):
     R = exp_so3(random_twists(rng, angle)[:, 3:])
     quat = quat_from_matrix(R)
     assert (quat[:, 3] >= 0.0).all()
@@ -78,7 +78,7 @@ def test_quaternions_convert_as_scipy_does(angle: float, rng: np.random.Generato
     assert np.abs(matrix_from_quat(-3.0 * quat) - R).max() < 1e-14
 
 
-def test_roll_pitch_yaw_turn_about_fixed_axes(rng: np.random.Generator) -> None:
+def test_roll_pitch_yaw_turn_about_fixed_axes(rng):
     rpy = rng.uniform([-np.pi, -np.pi / 2, -np.pi], [np.pi, np.pi / 2, np.pi], (1000, 3))
     R = matrix_from_rpy(rpy)
     assert np.abs(R - Rotation.from_euler('xyz', rpy).as_matrix()).max() < 1e-14
@@ -88,16 +88,14 @@ def test_roll_pitch_yaw_turn_about_fixed_axes(rng: np.random.Generator) -> None:
 
 
 @pytest.mark.parametrize('pitch', [np.pi / 2, -np.pi / 2, np.pi / 2 - 1e-9, np.pi / 2 - 1e-14])
-def test_at_gimbal_lock_the_three_angles_still_give_the_rotation(
-    pitch: float, rng: np.random.Generator
-) -> None:
+def test_at_gimbal_lock_the_three_angles_still_give_the_rotation(pitch, rng):
     rpy = rng.uniform(-3, 3, (100, 3))
     rpy[:, 1] = pitch
     R = matrix_from_rpy(rpy)
     assert np.abs(matrix_from_rpy(rpy_from_matrix(R)) - R).max() < 1e-11
 
 
-def test_shapes_are_kept() -> None:
+def test_shapes_are_kept():
     stack = np.zeros((2, 3, 6))
     T = exp_se3(stack)
     assert T.shape == (2, 3, 4, 4)
@@ -107,12 +105,12 @@ def test_shapes_are_kept() -> None:
     assert make_transform(np.eye(3), np.zeros((5, 3))).shape == (5, 4, 4)
 
 
-def test_a_good_transform_is_returned_as_float64() -> None:
+def test_a_good_transform_is_returned_as_float64():
     T = check_transform(np.eye(4, dtype=int).tolist())
     assert T.dtype == np.float64 and np.array_equal(T, np.eye(4))
 
 
-def test_the_tolerance_of_a_transform_is_a_millionth() -> None:
+def test_the_tolerance_of_a_transform_is_a_millionth():
     T = np.eye(4)
     T[0, 0] = 1.0 + 0.4e-6
     check_transform(T)
@@ -123,7 +121,7 @@ def test_the_tolerance_of_a_transform_is_a_millionth() -> None:
 
 @pytest.mark.parametrize('solve', ['one pose', 'a stack'])
 @pytest.mark.parametrize('column', range(4))
-def test_the_last_row_has_the_same_tolerance(column: int, solve: str) -> None:
+def test_the_last_row_has_the_same_tolerance(column, solve):
     """The product of a few inverted transforms is off by rounding there."""
     model, T = load_model('ur5'), forward(load_model('ur5'), np.ones(6))
     poses = T if solve == 'one pose' else np.array([T, T])
@@ -140,7 +138,7 @@ def test_the_last_row_has_the_same_tolerance(column: int, solve: str) -> None:
         inverse(model, poses)
 
 
-def test_a_third_axis_beside_the_cross_product_is_named() -> None:
+def test_a_third_axis_beside_the_cross_product_is_named():
     """Each product of columns is within the tolerance, the third axis is not."""
     T = np.eye(4)
     T[:3, :3] *= 1.0 + 0.45e-6
@@ -151,11 +149,11 @@ def test_a_third_axis_beside_the_cross_product_is_named() -> None:
 
 
 @pytest.mark.parametrize('quat', [[0, 0, 0, 0], [0, 0, np.nan, 1], [np.inf, 0, 0, 0]])
-def test_a_quaternion_without_a_direction_is_refused(quat: list[float]) -> None:
+def test_a_quaternion_without_a_direction_is_refused(quat):
     with pytest.raises(ValueError, match='must be finite and other than zero'):
         matrix_from_quat(quat)
 
 
 @pytest.mark.parametrize('value, expected', [(1e200, True), (np.inf, False), (np.nan, False)])
-def test_a_number_is_finite_even_if_its_square_is_not(value: float, expected: bool) -> None:
+def test_a_number_is_finite_even_if_its_square_is_not(value, expected):
     assert is_finite(np.array([[0.0, -value], [1.0, 2.0]])) is expected

@@ -83,9 +83,7 @@ def coriolis(m: Model, q: np.ndarray, qd: np.ndarray, carried: list) -> np.ndarr
 
 @pytest.mark.parametrize('name', ARMS)
 @pytest.mark.parametrize('loads', [(), (GRIPPER, PART)], ids=['bare', 'loaded'])
-def test_torques_equal_a_second_derivation_from_frames_and_energies(
-    name: str, loads: tuple[Load, ...], rng: np.random.Generator
-) -> None:
+def test_torques_equal_a_second_derivation_from_frames_and_energies(name, loads, rng):
     carried, nominal = bodies(name, loads), load_model(name)
     for m in (nominal, askew(nominal, rng)):
         arm = Dynamics(m, loads)
@@ -98,7 +96,7 @@ def test_torques_equal_a_second_derivation_from_frames_and_energies(
 
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)
-def test_the_simulated_cell_is_the_same_arm(ur_type: str, rng: np.random.Generator) -> None:
+def test_the_simulated_cell_is_the_same_arm(ur_type, rng):
     """
     MuJoCo's M without its rotors, and its C qd + g, with the gripper open as one load.
 
@@ -141,7 +139,7 @@ def gripper_of(model: mujoco.MjModel, data: mujoco.MjData) -> Load:
 
 
 @pytest.mark.parametrize('arm', UR_TYPES)
-def test_every_link_is_a_body_that_can_exist(arm: str) -> None:
+def test_every_link_is_a_body_that_can_exist(arm):
     """No principal moment exceeds the other two together, but for what the sheets round."""
     for link in link_inertias(arm):
         smallest, middle, largest = np.linalg.eigvalsh(link.inertia)
@@ -150,7 +148,7 @@ def test_every_link_is_a_body_that_can_exist(arm: str) -> None:
 
 
 @pytest.mark.parametrize('arm', UR_TYPES)
-def test_an_arm_holds_its_rated_payload_stretched_out_and_not_ten_times_it(arm: str) -> None:
+def test_an_arm_holds_its_rated_payload_stretched_out_and_not_ten_times_it(arm):
     m, still = load_model(arm), np.zeros((1, 6))
     assert check_torque(np.zeros(1), still, still, still, lifting(m, m.payload)) < 1.0
     with pytest.raises(GateRefusal, match='would need'):
@@ -161,7 +159,7 @@ def lifting(m: Model, mass: float) -> Dynamics:
     return Dynamics(m, [Load(mass, (0.0, 0.0, 0.0))])
 
 
-def test_states_may_come_in_any_stack(rng: np.random.Generator) -> None:
+def test_states_may_come_in_any_stack(rng):
     arm = Dynamics(UR5)
     q, qd, qdd = rng.uniform(-3, 3, (3, 4, 5, 6))
     torque = arm.inverse(q, qd, qdd)
@@ -170,7 +168,7 @@ def test_states_may_come_in_any_stack(rng: np.random.Generator) -> None:
     assert np.array_equal(arm.gravity(q)[1, 1], arm.gravity(q[1, 1]))
 
 
-def test_an_overloaded_joint_is_named_with_time_torque_and_limit() -> None:
+def test_an_overloaded_joint_is_named_with_time_torque_and_limit():
     """Stretched out, 25 kg at the flange are about 240 N m at the shoulder."""
     stretched = np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     q, still = np.array([HOME, HOME, stretched]), np.zeros((3, 6))
@@ -183,7 +181,7 @@ def test_an_overloaded_joint_is_named_with_time_torque_and_limit() -> None:
     assert check_torque(np.arange(3.0), q, still, still, fits) < 1.0  # its rated payload
 
 
-def test_torques_that_are_not_numbers_are_refused() -> None:
+def test_torques_that_are_not_numbers_are_refused():
     still = np.zeros((2, 6))
     endless = Dynamics(UR5, [Load(1.7e308, (0.0, 0.0, 0.1))])
     with np.errstate(all='ignore'), pytest.raises(GateRefusal, match='would need nan N m'):
@@ -200,6 +198,6 @@ def test_torques_that_are_not_numbers_are_refused() -> None:
         (lambda: Dynamics(UR5).inverse(HOME, np.inf, 0.0), 'not all finite'),
     ],
 )
-def test_bad_input_is_refused_with_its_value(make, message: str) -> None:
+def test_bad_input_is_refused_with_its_value(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()

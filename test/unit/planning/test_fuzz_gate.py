@@ -82,9 +82,7 @@ def handmade(draw: st.DrawFn) -> list[Array]:
 
 @fuzzed(0.16)
 @given(data=st.data())
-def test_what_the_gate_admits_keeps_every_limit(
-    planner: MotionPlanner, motion: Trajectory, data: st.DataObject
-) -> None:
+def test_what_the_gate_admits_keeps_every_limit(planner, motion, data):
     if data.draw(st.booleans()):
         arrays = data.draw(handmade())
     else:
@@ -103,24 +101,20 @@ def test_what_the_gate_admits_keeps_every_limit(
         check_limits(trajectory, planner)
 
 
-def test_a_motion_that_is_all_right_is_admitted(
-    planner: MotionPlanner, motion: Trajectory
-) -> None:
+def test_a_motion_that_is_all_right_is_admitted(planner, motion):
     planner.check(motion, PICK)
     check_limits(motion, planner)
 
 
 @pytest.mark.parametrize('k', [2, 3])
-def test_points_between_which_the_motion_overflows_are_refused(
-    planner: MotionPlanner, motion: Trajectory, k: int
-) -> None:
+def test_points_between_which_the_motion_overflows_are_refused(planner, motion, k):
     arrays: list[Any] = [motion.t, motion.q, motion.qd.copy(), motion.qdd.copy()]
     arrays[k][len(motion.t) // 2] = 1.7e308
     with pytest.raises(GateRefusal):
         planner.check(Trajectory(*arrays), PICK)
 
 
-def test_a_motion_that_takes_for_ever_is_refused(motion: Trajectory) -> None:
+def test_a_motion_that_takes_for_ever_is_refused(motion):
     t = motion.t * (1.001 * MAX_DURATION / motion.duration)
     with pytest.raises(InvalidInput, match='must be at most 400 s; raise the speed'):
         Trajectory(t, motion.q, motion.qd, motion.qdd)
@@ -133,9 +127,7 @@ def test_a_motion_that_takes_for_ever_is_refused(motion: Trajectory) -> None:
     speed=st.floats(0.0, 0.5) | NUMBERS,
     line=st.booleans(),
 )
-def test_every_pace_gives_a_motion_or_a_refusal(
-    planner: MotionPlanner, velocity: float, acceleration: float, speed: float, line: bool
-) -> None:
+def test_every_pace_gives_a_motion_or_a_refusal(planner, velocity, acceleration, speed, line):
     try:
         pace = Scaling(velocity, acceleration, speed)
         planned = planner.lin(PICK, [END], pace) if line else planner.ptp(PICK, GOAL, pace)

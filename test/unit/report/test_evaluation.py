@@ -3,7 +3,6 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,7 +55,7 @@ STRAIGHT = pose(*HOME_TCP, HOME_YAW)
 END = pose(0.4, 0.2, 0.0225, 0.0)
 
 
-def test_placement_error_is_from_target_to_cube() -> None:
+def test_placement_error_is_from_target_to_cube():
     end = Spot(0.4, 0.2, math.radians(30.0)).T_base_link_part
     samples = samples_of(STRAIGHT, pose(0.403, 0.204, 0.0225, 32.0))
     found = measured(samples, end[None], MODEL, T_TOOL_TCP)
@@ -65,13 +64,13 @@ def test_placement_error_is_from_target_to_cube() -> None:
     assert found['cycle_time_s'] == pytest.approx(1.8)
 
 
-def test_a_quarter_turn_of_the_cube_is_no_symmetry() -> None:
+def test_a_quarter_turn_of_the_cube_is_no_symmetry():
     samples = samples_of(STRAIGHT, pose(0.4, 0.2, 0.0225, 90.0))
     found = measured(samples, END[None], MODEL, T_TOOL_TCP)
     assert found['placement_error_rad'] == pytest.approx(math.pi / 2)
 
 
-def test_displaced_cube_is_measured_against_its_place_in_the_hand() -> None:
+def test_displaced_cube_is_measured_against_its_place_in_the_hand():
     """Gripped 3 mm off along its own x and put down so, the arm has made no mistake."""
     off = pose(0.003, 0.0, 0.0, 0.0)
     found = measured(samples_of(STRAIGHT @ off, END @ off), END[None], MODEL, T_TOOL_TCP)
@@ -83,7 +82,7 @@ def test_displaced_cube_is_measured_against_its_place_in_the_hand() -> None:
     assert '3.0 mm and 0.0 deg: must be at most 2 mm and 1 deg' in misplacement(found, False)
 
 
-def test_of_several_cubes_the_worst_counts_and_each_is_kept() -> None:
+def test_of_several_cubes_the_worst_counts_and_each_is_kept():
     ends = np.array([pose(0.4, y, 0.0225, 0.0) for y in (0.1, 0.2)])
     samples = samples_of(STRAIGHT, ends[0], ends[1] @ pose(0.003, 0.0, 0.0, 0.0))
     found = measured(samples, ends, MODEL, T_TOOL_TCP)
@@ -96,7 +95,7 @@ def test_of_several_cubes_the_worst_counts_and_each_is_kept() -> None:
     assert 'placement_error_m' not in measured(only_one, ends, MODEL, T_TOOL_TCP)
 
 
-def test_top_speed_comes_from_the_joints() -> None:
+def test_top_speed_comes_from_the_joints():
     """Joint 1 turning at 1 rad/s moves the TCP at its distance from the axis."""
     t = np.arange(0.0, 1.0, 0.008)
     q = HOME + np.outer(t, np.eye(6)[0])
@@ -108,14 +107,14 @@ def test_top_speed_comes_from_the_joints() -> None:
     assert found['max_tcp_speed_m_s'] == pytest.approx(radius, rel=1e-3)
 
 
-def test_without_samples_nothing_is_measured_and_nothing_counts_as_placed() -> None:
+def test_without_samples_nothing_is_measured_and_nothing_counts_as_placed():
     nothing = np.zeros(0)
     samples = replace(samples_of(END, END), parts=(nothing, np.zeros((0, 0, 4, 4))))
     assert measured(samples, END[None], MODEL, T_TOOL_TCP) == {}
     assert 'published no pose' in misplacement({}, False)
 
 
-def test_a_result_is_rounded_and_gives_spots_in_degrees() -> None:
+def test_a_result_is_rounded_and_gives_spots_in_degrees():
     task = transfer(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, math.radians(30.0)))
     asked = {**ASKED, **task.facts()}
     samples = samples_of(STRAIGHT, pose(0.4001234567, 0.2, 0.0225, 30.0))
@@ -130,7 +129,7 @@ def test_a_result_is_rounded_and_gives_spots_in_degrees() -> None:
     assert (result['success'], result['reason']) == (False, 'why')
 
 
-def test_a_recording_gives_the_result_of_its_samples(tmp_path: Path) -> None:
+def test_a_recording_gives_the_result_of_its_samples(tmp_path):
     """The preparation is no part of the run, and of two messages of one stamp the first counts."""
     pytest.importorskip('rclpy')
     from geometry_msgs.msg import PoseArray
