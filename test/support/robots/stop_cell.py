@@ -77,6 +77,12 @@ class Anything:
         return None
 
 
+class Limited(Anything):
+    """One with limits, so that a motion can brake."""
+
+    limits = motion_limits(load_model('ur5'), MotionSettings())
+
+
 class Cell:
     """A cell whose robot's clock runs at `pace` [s/s] of this PC's."""
 
@@ -121,14 +127,14 @@ class Cell:
         return self.executor.motion_state
 
 
-def moving(gate=None, seconds=3.0):
-    """Return a cell some time after the start of a motion that can brake."""
-    gate = gate or Anything()
-    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-    cell = Cell(gate)
+def moving(gate=None, seconds=3.0, silent=0.0):
+    """Return a cell `seconds` of joints, then `silent` ones, after the start of a motion."""
+    cell = Cell(gate or Limited())
     cell.start()
     cell.port.accept(cell.now)
     cell.run(seconds)
+    cell.silent = silent > 0.0
+    cell.run(silent)
     return cell
 
 

@@ -28,10 +28,6 @@ def cell_at_rest():
 
 def begin(cell, scaling=Scaling()):
     motion = PLANNER.ptp(PICK, THERE, scaling).trajectory
-    return send(cell, motion)
-
-
-def send(cell, motion):
     cell.executor.start(motion, cell.ends.append)
     cell.port.accept(cell.now)
     return motion
@@ -57,30 +53,21 @@ def test_a_motion_that_is_too_fast_brakes_when_the_mode_becomes_reduced(seconds)
     assert speed(cell) < 0.1
     cell.run(1.0)
     (outcome,) = cell.ends
-    reason = outcome.reason
-    assert 'safety mode is now reduced' in reason
-    assert 'limit 0.100 m/s in this mode (reduced_speed)' in reason
+    assert 'safety mode is now reduced' in outcome.reason
+    assert 'limit 0.100 m/s in this mode (reduced_speed)' in outcome.reason
     assert cell.state == 'ready', 'as after a stop for the scene'
     assert np.abs(cell.port.q - THERE).max() > 0.1
 
 
-def test_a_motion_that_is_slow_enough_goes_on_when_the_mode_becomes_reduced():
-    cell = cell_at_rest()
-    motion = begin(cell, Scaling(speed=0.1))
-    cell.run(1.0)
-    cell.status.safety_mode = SAFETY_REDUCED
-    cell.run(motion.duration)
-    assert cell.ends == [DONE] and len(cell.port.sent) == 1 and cell.port.cancels == 0
-
-
-def test_a_motion_that_was_fast_only_before_goes_on():
+@pytest.mark.parametrize(('speed', 'left'), [(0.1, 5.0), (1.0, 0.03)])
+def test_a_motion_that_is_slow_enough_from_there_on_goes_on(speed, left):
     """As one that has slowed down before it enters the area in which the mode is reduced."""
     cell = cell_at_rest()
-    motion = begin(cell)
-    cell.run(motion.duration - 0.03)
+    motion = begin(cell, Scaling(speed=speed))
+    cell.run(motion.duration - left)
     cell.status.safety_mode = SAFETY_REDUCED
-    cell.run(1.0)
-    assert cell.ends == [DONE] and len(cell.port.sent) == 1
+    cell.run(left + 1.0)
+    assert cell.ends == [DONE] and len(cell.port.sent) == 1 and cell.port.cancels == 0
 
 
 def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too(monkeypatch):
@@ -93,7 +80,8 @@ def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too(monkeypat
         return report
 
     monkeypatch.setattr(PLANNER, 'check', check_and_change)
-    send(cell, motion)
+    cell.executor.start(motion, cell.ends.append)
+    cell.port.accept(cell.now)
     cell.run(0.016)
     cell.report()
     cell.run(0.016)
@@ -101,8 +89,7 @@ def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too(monkeypat
     cell.port.accept(cell.port.sent[-1].begin)
     cell.run(1.0)
     (outcome,) = cell.ends
-    reason = outcome.reason
-    assert 'reduced_speed' in reason and np.abs(cell.port.q - THERE).max() > 1.0
+    assert 'reduced_speed' in outcome.reason and np.abs(cell.port.q - THERE).max() > 1.0
 
 
 def test_a_refusal_in_reduced_mode_names_reduced_speed():
@@ -125,6 +112,5 @@ def test_a_closed_loop_that_is_too_fast_is_stopped_and_not_latched(monkeypatch):
     bench.executor.watch()
     bench.run(1.5)
     (outcome,) = bench.ends
-    reason = outcome.reason
-    assert 'limit 0.010 m/s in this mode (reduced_speed)' in reason
+    assert 'limit 0.010 m/s in this mode (reduced_speed)' in outcome.reason
     assert bench.executor.motion_state == 'ready'

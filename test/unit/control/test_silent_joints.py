@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from stop_cell import CYCLE, Cell, turn
+from stop_cell import CYCLE, Cell, moving, turn
 
 from ur5_pick_place.control.loops.stream import Stream
 from ur5_pick_place.control.motion_monitor import StallDetector
@@ -13,20 +13,14 @@ from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
 
 def test_a_trajectory_outlives_half_a_second_of_silence_and_no_more():
-    cell = Cell()
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(2.0)
-    cell.silent = True
-    cell.run(0.45)
+    cell = moving(seconds=2.0, silent=0.45)
     assert cell.state == 'moving'
     cell.run(0.15)
     assert cell.state.startswith('stopped: joint_states silent for 0.5')
 
 
 def test_silence_before_the_robot_was_ever_ready_is_one_state_and_not_one_a_tick():
-    cell = Cell(watched=0.0)
-    cell.run(0.02)
+    cell = Cell(watched=0.02)
     cell.silent = True
     cell.run(3.0)
     assert len(cell.states) <= 3, cell.states
@@ -42,10 +36,7 @@ def test_nothing_begins_with_joints_older_than_a_tenth_of_a_second():
 
 
 def test_a_stall_of_this_process_is_no_silence_of_the_robot_and_is_told_from_it():
-    cell = Cell()
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(2.0)
+    cell = moving(seconds=2.0)
     cell.now += 0.8  # nothing of ours was run; the joints wait to be read
     cell.executor.watch()
     assert cell.state == 'moving'
@@ -63,15 +54,19 @@ def test_a_process_that_was_frozen_latches_and_can_be_rearmed():
     assert cell.executor.rearm().ok
 
 
+class Loop:
+    """A loop that is told to stop if it has a reason, and waits for an arm that others move."""
+
+    outcome, q_planned, is_ending = None, HOME, False
+
+    def __init__(self, stop_reason=''):
+        self.stop_reason = stop_reason
+
+    def tick(self, *_):
+        return None
+
+
 def test_a_clock_that_is_set_back_ends_a_closed_loop():
-    class Loop:
-        stop_reason = outcome = None
-        is_ending = False
-        q_planned = HOME
-
-        def tick(self, *_):
-            return None
-
     cell = Cell()
     cell.executor.start_loop(lambda _: Loop(), turn(1.0, 8.0), cell.ends.append)
     cell.run(0.1)
@@ -79,15 +74,6 @@ def test_a_clock_that_is_set_back_ends_a_closed_loop():
     cell.status.update_joints(cell.now, HOME, np.zeros(6), JOINT_NAMES, cell.now)
     cell.executor.on_joints()
     assert 'the clock of joint_states was set back' in cell.state
-
-
-class Stopped:
-    """A loop that has been told to stop, and waits for an arm that something else moves."""
-
-    stop_reason, outcome, q_planned = 'stop requested', None, HOME
-
-    def tick(self, *_):
-        return None
 
 
 def streamed(loop):
@@ -103,7 +89,7 @@ def streamed(loop):
 
 
 def test_a_stopped_loop_whose_arm_goes_on_is_a_fault_after_two_seconds():
-    tick = streamed(Stopped())
+    tick = streamed(Loop('stop requested'))
     faults = [(0.1 * k, tick(100.0 + 0.1 * k)) for k in range(40)]
     first = next(t for t, fault in faults if fault)
     assert 1.9 < first < 2.2
@@ -111,18 +97,13 @@ def test_a_stopped_loop_whose_arm_goes_on_is_a_fault_after_two_seconds():
 
 
 def test_stamps_that_jump_ahead_end_a_loop_instead_of_being_worked_off():
-    loop = Stopped()
-    loop.stop_reason = ''
-    tick = streamed(loop)
+    tick = streamed(Loop())
     assert not tick(100.0) and not tick(100.1)
     assert 'set ahead by 3600 s' in tick(3700.1)
 
 
 def test_a_message_that_is_repeated_with_its_stamp_is_silence():
-    cell = Cell()
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(1.0)
+    cell = moving(seconds=1.0)
     stamp, q = cell.status.stamp, cell.port.q
     cell.silent = True
     for _ in range(100):

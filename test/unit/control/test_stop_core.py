@@ -5,14 +5,13 @@ import threading
 
 import numpy as np
 import pytest
-from stop_cell import CYCLE, Anything, Cell, moving, turn
+from stop_cell import CYCLE, Anything, Cell, Limited, moving, turn
 
 from ur5_pick_place.control import execution_manager
 from ur5_pick_place.control.braking import follows_plan
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE, Outcome
-from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.timing.ptp import concatenate
 
@@ -21,8 +20,7 @@ STRANGER = b'a goal of somebody else'
 
 def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_the_way_out():
     for seconds in (1.1, 2.9, 4.3, 5.7, 6.9, 7.7):
-        gate = Anything()
-        gate.limits = motion_limits(load_model('ur5'), MotionSettings())
+        gate = Limited()
         gate.why_blocked = lambda q: 'box ahead' if q[:, 0].max() > HOME[0] + 0.99 else ''
         cell = Cell(gate)
         out, back = turn(1.0, 8.0), turn(-1.0, 5.0)
@@ -61,9 +59,7 @@ def test_a_goal_that_is_accepted_after_the_stop_is_canceled_then(latch):
 @pytest.mark.parametrize('delay', [0.1, 0.3, 1.1, 1.8])
 @pytest.mark.parametrize('has_feedback', [True, False])
 def test_a_goal_that_is_delivered_late_runs_and_is_stopped_without_a_jump(delay, has_feedback):
-    gate = Anything()
-    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-    cell = Cell(gate)
+    cell = Cell(Limited())
     cell.executor.start(turn(2.0, 4.0), cell.ends.append)
     cell.run(delay)
     cell.port.accept(cell.stamp)
@@ -252,17 +248,17 @@ def test_a_stop_ends_the_motion_of_an_arm_led_by_hand_too(is_stopped_before):
 
 
 def test_ready_and_a_rearm_wait_for_an_active_controller():
-    cell = Cell(watched=0.0)
-    cell.status.why_inactive = 'the controller is inactive'
+    cell, inactive = Cell(watched=0.0), 'the controller is inactive'
+    cell.status.why_inactive = inactive
     cell.run(0.5)
-    assert cell.state == 'stopped: the controller is inactive'
+    assert cell.state == f'stopped: {inactive}'
     cell.status.why_inactive = ''
     cell.run(0.1)
     assert cell.state == 'ready'
     cell.executor.stop('enough', latch=True)
     cell.run(3.0)
-    cell.status.why_inactive = 'the controller is inactive'
-    assert cell.executor.rearm() == Outcome.failed('the controller is inactive; try again')
+    cell.status.why_inactive = inactive
+    assert cell.executor.rearm() == Outcome.failed(f'{inactive}; try again')
     cell.status.is_in_freedrive = True
     assert cell.executor.rearm().ok, 'in freedrive it is not needed'
 
@@ -358,18 +354,14 @@ def test_a_stop_at_slider_zero_leaves_nothing_that_goes_on_when_it_is_opened():
 
 
 def test_a_stop_with_old_joints_cancels_as_a_late_ramp_would_be_joined_with_a_jolt():
-    cell = moving()
-    cell.silent = True
-    cell.run(0.3)
+    cell = moving(silent=0.3)
     sent = len(cell.port.sent)
     cell.executor.stop('stop requested', latch=True)
     assert len(cell.port.sent) == sent and cell.port.running is None
 
 
 def test_a_pause_with_old_joints_waits_for_recent_ones_and_brakes():
-    cell = moving()
-    cell.silent = True
-    cell.run(0.2)
+    cell = moving(silent=0.2)
     cell.executor.stop('paused', latch=False)
     assert len(cell.port.sent) == 1 and cell.port.running and not cell.port.cancels
     cell.silent = False
@@ -382,9 +374,7 @@ def test_a_pause_with_old_joints_waits_for_recent_ones_and_brakes():
 
 
 def test_a_stop_while_a_pause_waits_for_recent_joints_cancels_at_once():
-    cell = moving()
-    cell.silent = True
-    cell.run(0.2)
+    cell = moving(silent=0.2)
     cell.executor.stop('paused', latch=False)
     assert not cell.port.cancels
     cell.executor.stop('stop requested', latch=True)
@@ -392,9 +382,7 @@ def test_a_stop_while_a_pause_waits_for_recent_joints_cancels_at_once():
 
 
 def test_braking_begins_later_by_the_age_of_the_joints():
-    cell = moving()
-    cell.silent = True
-    cell.run(0.08)
+    cell = moving(silent=0.08)
     plan, before = cell.port.running, cell.stamp - 0.08
     cell.executor.stop('stop requested', latch=True)
     braking = cell.port.sent[-1]
@@ -430,7 +418,7 @@ def test_an_arm_that_lags_behind_its_plan_brakes_along_it():
 
 
 def test_an_object_that_comes_while_a_motion_is_gated_stops_it():
-    class Changing(Anything):
+    class Changing(Limited):
         def check(self, *_):
             self.scene = object()
 
