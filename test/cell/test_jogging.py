@@ -134,8 +134,12 @@ def test_a_command_beyond_the_limits_is_scaled_down_as_a_whole(law, size):
 # -- the motion ------------------------------------------------------------------------------
 
 
-def test_the_tool_moves_straight_within_the_limits_and_rests_after_the_last_command():
-    cell = JoggedCell()
+@pytest.fixture
+def cell():
+    return JoggedCell()
+
+
+def test_the_tool_moves_straight_within_the_limits_and_rests_after_the_last_command(cell):
     cell.give(twist(0.0, 0.2, -0.1), 1.0)
     assert cell.manager.motion_state == 'moving'
     begin, at = cell.time, len(cell.speeds)
@@ -154,8 +158,7 @@ def test_the_tool_moves_straight_within_the_limits_and_rests_after_the_last_comm
 
 
 @pytest.mark.parametrize('how', ['every other one', 'a random half'])
-def test_a_jog_is_as_fast_if_half_of_the_joint_states_are_lost(how):
-    cell = JoggedCell()
+def test_a_jog_is_as_fast_if_half_of_the_joint_states_are_lost(cell, how):
     if how == 'a random half':
         cell.driver.link.to_clients.loss = 0.5
     else:
@@ -173,8 +176,7 @@ def test_on_a_robot_jogging_starts_at_a_tenth():
     assert 0.02 < cell.speeds.max() < 0.0255
 
 
-def test_commands_may_change_their_kind_within_the_limits_of_acceleration():
-    cell = JoggedCell()
+def test_commands_may_change_their_kind_within_the_limits_of_acceleration(cell):
     for command in (twist(0.0, 0.3), joint(0, -1.0), tool_twist(0.2, 0.0, -0.1), joint(5, 2.0)):
         cell.give(command, 0.25)
     cell.give(STILL, 0.5)
@@ -183,8 +185,7 @@ def test_commands_may_change_their_kind_within_the_limits_of_acceleration():
     assert cell.manager.motion_state == 'ready'
 
 
-def test_zeros_begin_nothing_and_end_a_jog():
-    cell = JoggedCell()
+def test_zeros_begin_nothing_and_end_a_jog(cell):
     cell.give(twist(0.0, 0.1), 0.3)
     cell.jog(STILL)
     assert cell.rest() < 0.08 + 0.3
@@ -198,8 +199,7 @@ def put_wall(cell, x=0.66):
     cell.planner.set_scene(replace(cell.planner.scene, boxes=(box,)))
 
 
-def test_the_arm_rests_above_the_table_and_leaves_it():
-    cell = JoggedCell()
+def test_the_arm_rests_above_the_table_and_leaves_it(cell):
     cell.give(twist(0.0, 0.0, -0.4), 2.2)
     assert 'table' in cell.why and 'mm from' in cell.why
     contact = cell.planner.collision.wider(0.01).check(cell.q)
@@ -212,8 +212,7 @@ def test_the_arm_rests_above_the_table_and_leaves_it():
     assert cell.tcp[-1, 2] > low + 0.03
 
 
-def test_the_arm_rests_before_a_wall_that_was_added_in_mid_jog():
-    cell = JoggedCell()
+def test_the_arm_rests_before_a_wall_that_was_added_in_mid_jog(cell):
     cell.give(twist(0.1), 0.2)
     put_wall(cell)
     cell.give(twist(0.3), 2.0)
@@ -223,8 +222,7 @@ def test_the_arm_rests_before_a_wall_that_was_added_in_mid_jog():
     cell.slowed_down()
 
 
-def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
-    cell = JoggedCell()
+def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once(cell):
     cell.give(twist(0.3), 0.6)
     for x in np.arange(0.8, 0.4, -1e-3):  # ever nearer, until the ramp would meet it
         put_wall(cell, x)
@@ -238,8 +236,7 @@ def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
 
 
 @pytest.mark.drill
-def test_a_carried_part_is_kept_off_the_table():
-    cell = JoggedCell()
+def test_a_carried_part_is_kept_off_the_table(cell):
     part = Part(np.eye(4), (0.045, 0.045, 0.2))
     cell.planner.set_scene(replace(cell.planner.scene, part=part))
     cell.planner.carry(Load(0.1, np.zeros(3)))
@@ -261,8 +258,7 @@ def test_a_joint_rests_before_its_limit_and_turns_back():
     assert cell.q[5] < high - 0.1
 
 
-def test_an_arm_with_a_heavy_load_rests_before_it_is_too_far_out():
-    cell = JoggedCell()
+def test_an_arm_with_a_heavy_load_rests_before_it_is_too_far_out(cell):
     cell.planner.carry(Load(18.0, np.zeros(3)))
     cell.give(twist(0.3), 2.2)
     assert 'of its torque' in cell.why
@@ -285,8 +281,7 @@ def test_of_several_joints_that_will_hold_too_much_the_first_one_counts(law, mon
     assert velocity.room(HOME, slow, JointVelocity(slow)) == (1.0, '')
 
 
-def test_the_tool_rests_before_the_stretched_elbow_and_comes_back():
-    cell = JoggedCell()
+def test_the_tool_rests_before_the_stretched_elbow_and_comes_back(cell):
     cell.give(twist(0.4), 2.2)
     assert 'from its elbow singularity' in cell.why
     far, elbow = cell.tcp[-1, 0], singularity(cell.model, cell.q).elbow
@@ -321,8 +316,7 @@ def test_a_stretched_elbow_bends_when_the_tool_is_pulled_back():
 # -- what ends it ----------------------------------------------------------------------------
 
 
-def test_a_stop_brakes_and_latches_and_no_command_moves_the_arm():
-    cell = JoggedCell()
+def test_a_stop_brakes_and_latches_and_no_command_moves_the_arm(cell):
     cell.give(twist(0.0, 0.3), 0.5)
     cell.manager.stop('stop requested', latch=True)
     cell.rest()
@@ -342,8 +336,7 @@ def test_a_stop_brakes_and_latches_and_no_command_moves_the_arm():
         ('program_stopped', 'program not running'),
     ],
 )
-def test_a_fault_ends_a_jog_at_once_and_latches(fault, reason):
-    cell = JoggedCell()
+def test_a_fault_ends_a_jog_at_once_and_latches(cell, fault, reason):
     cell.give(twist(0.0, 0.3), 0.4)
     cell.inject(fault)
     for _ in range(60):
@@ -356,8 +349,7 @@ def test_a_fault_ends_a_jog_at_once_and_latches(fault, reason):
     assert np.abs(cell.q - q).max() < 2e-3
 
 
-def test_nothing_is_left_to_be_done_when_the_slider_comes_back():
-    cell = JoggedCell()
+def test_nothing_is_left_to_be_done_when_the_slider_comes_back(cell):
     cell.give(twist(0.0, 0.3), 0.4)
     cell.driver.robot.slider = 0.0
     cell.give(twist(0.0, 0.3), 0.2)
@@ -370,8 +362,7 @@ def test_nothing_is_left_to_be_done_when_the_slider_comes_back():
 
 
 @pytest.mark.parametrize('is_stopped', [True, False], ids=['a stop', 'the last command'])
-def test_at_a_slow_slider_the_arm_rests_at_once_and_a_raised_one_starts_nothing(is_stopped):
-    cell = JoggedCell()
+def test_at_a_slow_slider_the_arm_rests_at_once_and_a_raised_one_starts_nothing(cell, is_stopped):
     cell.driver.robot.slider = 0.1
     cell.give(joint(0, 1.0), 2.0)
     q = cell.q.copy()
@@ -383,8 +374,7 @@ def test_at_a_slow_slider_the_arm_rests_at_once_and_a_raised_one_starts_nothing(
     assert np.abs(cell.q - q).max() < 0.03
 
 
-def test_a_jog_is_refused_while_a_motion_runs_and_where_the_arm_is_in_collision():
-    cell = JoggedCell()
+def test_a_jog_is_refused_while_a_motion_runs_and_where_the_arm_is_in_collision(cell):
     ended = []
     motion = cell.planner.ptp(cell.q, cell.q + [0.5, 0, 0, 0, 0, 0])
     cell.manager.start(motion.trajectory, ended.append)

@@ -558,14 +558,17 @@ def test_the_report_is_that_of_the_plan_in_the_reply():
     assert report_on(received, message) == (received[2], ['ours'])
 
 
-def test_a_taught_place_whose_name_is_no_text_is_none():
-    received = ReceivedMessages()
+@pytest.fixture
+def received():
+    return ReceivedMessages()
+
+
+def test_a_taught_place_whose_name_is_no_text_is_none(received):
     received.on_event(event('taught', place=[[]]))
     assert not received.taught
 
 
-def test_each_listener_hears_every_event_once_from_its_beginning_on():
-    received = ReceivedMessages()
+def test_each_listener_hears_every_event_once_from_its_beginning_on(received):
     received.on_event(event('rearmed'))
     with received.listening() as first:
         received.on_event(event('started', job='run'))
@@ -585,8 +588,7 @@ def test_each_listener_hears_every_event_once_from_its_beginning_on():
 # ---- joints and nodes
 
 
-def test_joints_of_other_devices_and_malformed_ones_are_not_the_arms():
-    received = ReceivedMessages()
+def test_joints_of_other_devices_and_malformed_ones_are_not_the_arms(received):
     received.on_joints(joints([0.01], ['finger_joint']))
     received.on_joints(joints(HOME[:5], JOINT_NAMES[:5]))
     received.on_joints(joints([np.nan] * 6))
@@ -597,8 +599,7 @@ def test_joints_of_other_devices_and_malformed_ones_are_not_the_arms():
     assert np.array_equal(received.joints()[0], HOME)
 
 
-def test_silence_of_a_moving_arm_is_no_rest():
-    received = ReceivedMessages()
+def test_silence_of_a_moving_arm_is_no_rest(received):
     for i in range(10):
         received.on_joints(joints(HOME + 0.02 * i))  # 2.5 rad/s
         time.sleep(0.008)
@@ -608,8 +609,7 @@ def test_silence_of_a_moving_arm_is_no_rest():
     assert not received.is_at_rest(), 'it has arrived elsewhere just now'
 
 
-def test_an_arm_that_was_at_rest_and_is_silent_may_move_again():
-    received = ReceivedMessages()
+def test_an_arm_that_was_at_rest_and_is_silent_may_move_again(received):
     for _ in range(30):
         received.on_joints(joints(HOME))
         time.sleep(0.01)
@@ -618,8 +618,7 @@ def test_an_arm_that_was_at_rest_and_is_silent_may_move_again():
     assert not received.is_at_rest()
 
 
-def test_a_node_is_gone_until_a_successor_is_there():
-    received = ReceivedMessages()
+def test_a_node_is_gone_until_a_successor_is_there(received):
     received.on_event(event('taught', place='start'))
     received.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
     assert not received.missing_nodes_text()
@@ -637,8 +636,7 @@ def test_a_node_is_gone_until_a_successor_is_there():
     assert not received.missing_nodes_text()
 
 
-def test_the_reason_of_a_refusal_is_the_planners_latest_with_all_words():
-    received = ReceivedMessages()
+def test_the_reason_of_a_refusal_is_the_planners_latest_with_all_words(received):
     for level, text in (
         (40, "apply refused: object 'a': old"),
         (40, "apply refused: object 'a': new"),

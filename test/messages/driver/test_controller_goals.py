@@ -38,6 +38,14 @@ class Stops(FakeManager):
         )
         graph.until(lambda: controllers.is_there)
 
+    def show_a_goal(self, action: str) -> None:
+        """Let an action be known to execute a goal, whose id begins with 7."""
+        status = self.node.create_publisher(GoalStatusArray, f'{action}/status', LATCHED)
+        under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
+        under_way.goal_info.goal_id.uuid[0] = 7
+        status.publish(GoalStatusArray(status_list=[under_way]))
+        self.graph.until(lambda: self.controllers.goals)
+
     def stop_other_motion(self, seen: StopProgress, times: int = 1, seconds: float = 0.3) -> None:
         """Deactivate others once per `seconds`, and let the messages pass."""
         for _ in range(times):
@@ -126,11 +134,7 @@ def test_goals_of_motion_primitives_are_seen_and_canceled(manager):
         return response
 
     manager.node.create_service(CancelGoal, f'{PRIMITIVES}/cancel_goal', cancel)
-    status = manager.node.create_publisher(GoalStatusArray, f'{PRIMITIVES}/status', LATCHED)
-    under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
-    under_way.goal_info.goal_id.uuid[0] = 7
-    status.publish(GoalStatusArray(status_list=[under_way]))
-    manager.graph.until(lambda: manager.controllers.goals)
+    manager.show_a_goal(PRIMITIVES)
     assert manager.controllers.goals == {bytes([7] + 15 * [0])}
     manager.controllers.cancel()
     manager.graph.until(lambda: canceled)
@@ -157,11 +161,7 @@ def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(manager)
     manager.node.create_service(
         CancelGoal, f'{action}/cancel_goal', cancel, callback_group=ReentrantCallbackGroup()
     )
-    status = manager.node.create_publisher(GoalStatusArray, f'{action}/status', LATCHED)
-    under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
-    under_way.goal_info.goal_id.uuid[0] = 7
-    status.publish(GoalStatusArray(status_list=[under_way]))
-    manager.graph.until(lambda: manager.controllers.goals)
+    manager.show_a_goal(action)
     sent = 0
     while not (refusal := manager.controllers.why_not_canceled) or sent < 100:
         manager.controllers.cancel()

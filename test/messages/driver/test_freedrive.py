@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which controllers freedrive switches, with the program on the robot running and robot."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.outcome import DONE, OnOutcome
 
 OURS, FREEDRIVE = 'scaled_joint_trajectory_controller', 'freedrive_mode_controller'
+ENABLE = f'{FREEDRIVE}/enable_freedrive_mode'
 
 
 def no_job(_name: str, _steps: object, on_end: OnOutcome) -> None:
@@ -70,17 +72,16 @@ class Robot(FakeManager):
         self.until(lambda: self.asked)
         self.spin(0.1)
 
+    def enable_until(self, is_so: Callable[[], object]) -> None:
+        """Let another client enable freedrive again and again."""
+        other = self.node.create_publisher(Bool, ENABLE, 10)
+        self.until(other.get_subscription_count)
+        self.until(lambda: other.publish(Bool(data=True)) or is_so())
+
     def let_another_client_begin(self) -> None:
         self.find_out()
-        other = self.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
-        self.until(other.get_subscription_count)
         self.active = {FREEDRIVE}
-
-        def is_noticed() -> bool:
-            other.publish(Bool(data=True))
-            return self.freedrive.is_on
-
-        self.until(is_noticed)
+        self.enable_until(lambda: self.freedrive.is_on)
 
 
 @pytest.fixture
@@ -173,19 +174,14 @@ def test_freedrive_of_another_client_is_noticed_and_so_is_its_end(begun):
 def test_freedrive_that_is_enabled_without_its_controller_is_none(begun):
     robot = begun()
     robot.find_out()
-    other = robot.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
-    robot.until(other.get_subscription_count)
-    for _ in range(20):
-        other.publish(Bool(data=True))
-        robot.spin(0.05)
+    end = time.monotonic() + 1.0
+    robot.enable_until(lambda: time.monotonic() > end)
     assert not robot.freedrive.is_on and not robot.known
 
 
 def test_freedrive_that_this_node_keeps_on_ends_when_another_client_takes_the_arm(begun, capfd):
     robot, enabled = begun(), []
-    robot.node.create_subscription(
-        Bool, f'{FREEDRIVE}/enable_freedrive_mode', enabled.append, 10
-    )
+    robot.node.create_subscription(Bool, ENABLE, enabled.append, 10)
     robot.tell(True)
     robot.switch(True)
     robot.until(lambda: len(enabled) > 2)
@@ -204,16 +200,8 @@ def test_a_list_of_controllers_from_before_a_switch_does_not_end_freedrive(begun
     robot = begun()
     robot.tell(True)
     robot.find_out()
-    other = robot.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
-    robot.until(other.get_subscription_count)
-    asked, old = robot.asked, Future()
-    robot.late = old
-
-    def is_listing() -> bool:
-        other.publish(Bool(data=True))
-        return robot.asked > asked
-
-    robot.until(is_listing)
+    asked, robot.late = robot.asked, (old := Future())
+    robot.enable_until(lambda: robot.asked > asked)
     robot.late = None
     robot.switch(True)
     old.set_result(None)

@@ -98,13 +98,23 @@ class HeldButton:
     def give(self, message):
         self._take[type(message)]([SimpleNamespace(data=serialize_message(message))])
 
+    def moves_once_it_is_pressed_again(self):
+        assert not self.begun
+        self.hold(0.3, is_held=False)
+        self.hold(0.04)
+        return self.begun == 1
+
+
+@pytest.fixture
+def button(monkeypatch):
+    return HeldButton(monkeypatch)
+
 
 @pytest.mark.parametrize('state', ['ready', 'running'], ids=['from_rest', 'after_a_refusal'])
 @pytest.mark.parametrize('cause', ['frame', 'joint_states'])
 def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they_can(
-    monkeypatch, cause, state
+    button, cause, state
 ):
-    button = HeldButton(monkeypatch)
     if state == 'running':
         button.jogging.task_state = state
         button.hold(0.1)
@@ -115,28 +125,20 @@ def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they
     assert 'jog command ignored: ' in button.said[-1]
     button.is_frame_known, button.status.q = True, HOME
     button.hold(3.0)
-    assert not button.begun
     assert button.said[-1].endswith('; release the command and give it again')
-    button.hold(0.3, is_held=False)
-    button.hold(0.04)
-    assert button.begun == 1
+    assert button.moves_once_it_is_pressed_again()
 
 
-def test_a_paused_servo_moves_nothing_until_the_button_is_pressed_again_after_it(monkeypatch):
-    button = HeldButton(monkeypatch)
+def test_a_paused_servo_moves_nothing_until_the_button_is_pressed_again_after_it(button):
     button.pause(True)
     button.hold(0.5)
     assert 'a client has paused jogging: call ~/pause_servo with data: false' in button.said[-1]
     button.pause(False)
     button.hold(0.5)
-    assert not button.begun
-    button.hold(0.3, is_held=False)
-    button.hold(0.04)
-    assert button.begun == 1
+    assert button.moves_once_it_is_pressed_again()
 
 
-def test_zeros_that_cannot_be_read_do_not_keep_another_sender_from_jogging(monkeypatch):
-    button = HeldButton(monkeypatch)
+def test_zeros_that_cannot_be_read_do_not_keep_another_sender_from_jogging(button):
     pressed, button.message = button.message, twist()
     button.is_frame_known = False
     button.hold(0.5)
@@ -171,8 +173,7 @@ def test_displacements_of_zero_beside_velocities_are_no_displacements(monkeypatc
         (jog(0.3, displacements=[0.1]), 'displacements are not supported'),
     ],
 )
-def test_what_cannot_be_followed_is_named_and_begins_nothing(monkeypatch, message, reason):
-    button = HeldButton(monkeypatch)
+def test_what_cannot_be_followed_is_named_and_begins_nothing(button, message, reason):
     button.hold(0.3, is_held=False)
     button.give(message)
     assert reason in button.said[-1] and not button.begun

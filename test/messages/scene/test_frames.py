@@ -63,14 +63,17 @@ def test_with_a_prefix_the_base_link_of_a_mobile_base_is_no_link_of_the_arm(talk
         np.testing.assert_array_equal(frames.T_base_frame(name), np.eye(4))
 
 
-def test_without_a_prefix_base_link_is_the_arms_though_tf_has_it(talk) -> None:
-    frames = Frames(talk.node, '', None)
+@pytest.fixture
+def frames(talk):
+    return Frames(talk.node, '', None)
+
+
+def test_without_a_prefix_base_link_is_the_arms_though_tf_has_it(frames):
     frames.store.add([serialized(0.4, 'tray')])
     np.testing.assert_array_equal(frames.T_base_frame('base_link'), T_BASE_BASE_LINK)
 
 
-def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(talk) -> None:
-    frames = Frames(talk.node, '', None)
+def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(frames, talk):
     publisher = talk.publisher(TFMessage, '/tf')
     for i in range(100):
         publisher.publish(transforms(0.01 * i, 'camera', 'tray'))
@@ -96,9 +99,8 @@ def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
 
 
 @pytest.mark.parametrize('topic', ['/tf', '/tf_static'])
-def test_a_message_is_read_without_a_conversion_by_rclpy(talk, topic) -> None:
+def test_a_message_is_read_without_a_conversion_by_rclpy(frames, topic):
     """That takes 0.1 ms a frame, and the stop of an arm waits meanwhile."""
-    frames = Frames(talk.node, '', None)
     flood = [serialized(0.1, *(f'f{k:02}_{i:03}' for i in range(FULL))) for k in range(10)]
     add = frames.store.add if topic == '/tf' else frames.store.add_static
     begin = time.thread_time()
@@ -123,9 +125,8 @@ def test_a_known_frame_stays_fresh_under_a_flood_of_large_messages(talk, monkeyp
     assert min(taken) < 0.01
 
 
-def test_batches_in_the_wrong_order_leave_the_newest_transform(talk) -> None:
+def test_batches_in_the_wrong_order_leave_the_newest_transform(frames):
     """Two threads poll: one may hand on what it took after the other."""
-    frames = Frames(talk.node, '', None)
     for xs in ((0.3, 0.5), (0.1, 0.2, 0.4)):
         frames.store.add([serialized(x, 'camera') for x in xs])
         assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-0.5)
@@ -133,17 +134,15 @@ def test_batches_in_the_wrong_order_leave_the_newest_transform(talk) -> None:
     assert T[0, 3] == pytest.approx(0.25), 'the earlier ones are in between'
 
 
-def test_the_newest_static_transform_counts_whatever_else_its_message_holds(talk) -> None:
-    frames = Frames(talk.node, '', None)
+def test_the_newest_static_transform_counts_whatever_else_its_message_holds(frames):
     for k in range(6):
         frames.store.add_static(serialized(0.1 * k, 'start', *(f'p{i}' for i in range(k))))
     assert frames.T_base_frame('start')[0, 3] == pytest.approx(-0.5)
 
 
-def test_ever_new_frames_do_not_fill_the_memory(talk, monkeypatch) -> None:
+def test_ever_new_frames_do_not_fill_the_memory(frames, monkeypatch):
     monkeypatch.setattr(transform_store, '_MOST_FRAMES', 50)
     monkeypatch.setattr(transform_store, '_READ_BUDGET', 5.0)
-    frames = Frames(talk.node, '', None)
     frames.store.add([serialized(0.1, 'camera')])
     frames.store.add([serialized(0.1, f'belt_{k}') for k in range(200)])
     frames.store.add([serialized(0.2, 'camera')])
@@ -151,9 +150,8 @@ def test_ever_new_frames_do_not_fill_the_memory(talk, monkeypatch) -> None:
     assert sum(f'belt_{k}' in frames.store for k in range(200)) == 48
 
 
-def test_malformed_transforms_are_ignored_and_the_others_taken(talk, rng, monkeypatch) -> None:
+def test_malformed_transforms_are_ignored_and_the_others_taken(frames, rng, monkeypatch):
     monkeypatch.setattr(transform_store, '_READ_BUDGET', 5.0)
-    frames = Frames(talk.node, '', None)
     good = serialized(0.1, 'camera', 'tray')
     bad = [good[:cut] for cut in range(0, len(good), 3)]
     bad += [bytes(rng.integers(0, 256, 100, np.uint8)) for _ in range(100)]

@@ -10,8 +10,12 @@ from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.outcome import DONE, Outcome
 
 
-def test_the_executor_runs_a_loop_to_its_end():
-    bench = Bench()
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_the_executor_runs_a_loop_to_its_end(bench):
     bench.run(0.5)
     assert bench.executor.motion_state == 'moving'
     bench.run(4.0)
@@ -20,8 +24,7 @@ def test_the_executor_runs_a_loop_to_its_end():
 
 
 @pytest.mark.parametrize(('latch', 'state'), [(False, 'ready'), (True, 'stopped: enough')])
-def test_a_stop_brakes_a_loop_and_only_a_latched_one_needs_a_rearm(latch, state):
-    bench = Bench()
+def test_a_stop_brakes_a_loop_and_only_a_latched_one_needs_a_rearm(bench, latch, state):
     bench.run(1.0)
     bench.executor.stop('enough', latch)
     bench.run(1.5)
@@ -39,8 +42,7 @@ def test_what_a_loop_finds_in_its_way_needs_a_rearm():
     assert found.executor.motion_state == 'ready'
 
 
-def test_a_stop_at_slider_zero_ends_at_once_and_nothing_goes_on_when_it_is_opened():
-    bench = Bench()
+def test_a_stop_at_slider_zero_ends_at_once_and_nothing_goes_on_when_it_is_opened(bench):
     bench.run(1.0)
     bench.cell.driver.robot.slider = bench.status.speed_scaling = 0.0
     bench.run(0.4)
@@ -54,8 +56,7 @@ def test_a_stop_at_slider_zero_ends_at_once_and_nothing_goes_on_when_it_is_opene
     assert np.abs(bench.status.q - there).max() < 1e-3
 
 
-def test_a_fault_lets_the_arm_hold_where_it_is_and_sends_no_window():
-    bench = Bench()
+def test_a_fault_lets_the_arm_hold_where_it_is_and_sends_no_window(bench):
     bench.run(1.0)
     windows, there = bench.port.windows, bench.status.q
     bench.status.safety_mode = 3
@@ -69,8 +70,7 @@ def test_a_fault_lets_the_arm_hold_where_it_is_and_sends_no_window():
     assert all((q == there).all() for q in bench.port.held)
 
 
-def test_an_arm_frozen_at_speed_stays_where_it_came_to_rest_when_it_is_freed():
-    bench = Bench()
+def test_an_arm_frozen_at_speed_stays_where_it_came_to_rest_when_it_is_freed(bench):
     bench.run(1.0)
     robot, canceled_at = bench.cell.driver.robot, bench.status.q
     robot.protective_stop()
@@ -88,8 +88,7 @@ def test_an_arm_frozen_at_speed_stays_where_it_came_to_rest_when_it_is_freed():
     assert robot.moves and np.abs(bench.status.q - there).max() < 1e-3
 
 
-def test_a_frozen_arm_that_is_pushed_stays_where_it_was_pushed():
-    bench = Bench()
+def test_a_frozen_arm_that_is_pushed_stays_where_it_was_pushed(bench):
     bench.run(1.0)
     bench.status.safety_mode = 3
     bench.executor.watch()
@@ -106,8 +105,7 @@ def test_a_frozen_arm_that_is_pushed_stays_where_it_was_pushed():
     assert len(bench.port.held) == sent
 
 
-def test_on_silence_nothing_is_sent_and_the_arm_ends_at_rest():
-    bench = Bench()
+def test_on_silence_nothing_is_sent_and_the_arm_ends_at_rest(bench):
     bench.run(1.0)
     windows = bench.port.windows
     for _ in range(10):
@@ -120,8 +118,7 @@ def test_on_silence_nothing_is_sent_and_the_arm_ends_at_rest():
     assert np.abs(bench.cell.driver.qd).max() < 1e-3
 
 
-def test_an_arm_that_stands_is_noticed_within_two_seconds_at_any_slider():
-    bench = Bench()
+def test_an_arm_that_stands_is_noticed_within_two_seconds_at_any_slider(bench):
     bench.status.speed_scaling = 0.2
     for _ in range(250):
         bench.status.stamp += CYCLE

@@ -60,6 +60,15 @@ class Cell:
             self.cycle()
         return self.now - start
 
+    def outcome(self, goal):
+        self.run_to_end(goal)
+        return goal.outcome
+
+
+@pytest.fixture
+def cell():
+    return Cell()
+
 
 def command(*points, names=JOINT_NAMES, stamp=0.0):
     return TrajectoryCommand(names, points, stamp)
@@ -67,6 +76,10 @@ def command(*points, names=JOINT_NAMES, stamp=0.0):
 
 def point(time, q=THERE, **derivatives):
     return Waypoint(time, tuple(q), **{k: tuple(v) for k, v in derivatives.items()})
+
+
+def all_joints(position):
+    return [JointTolerance(name, position) for name in JOINT_NAMES]
 
 
 def rest(time, q=THERE):
@@ -96,27 +109,23 @@ def rest(time, q=THERE):
         (command(point(1.0, effort=np.zeros(6))), 'efforts'),
     ],
 )
-def test_a_malformed_trajectory_is_refused_and_the_running_goal_goes_on(bad, reason):
-    cell = Cell()
+def test_a_malformed_trajectory_is_refused_and_the_running_goal_goes_on(cell, bad, reason):
     running = cell.send(rest(1.0))
     cell.run(0.1)
     for entrance in (cell.controller.start_goal, cell.controller.follow):
         with pytest.raises(InvalidInput, match=reason):
             entrance(bad, cell.now)
-    cell.run_to_end(running)
-    assert running.outcome == REACHED
+    assert cell.outcome(running) == REACHED
     assert cell.q == pytest.approx(THERE)
 
 
-def test_the_first_reason_in_the_drivers_order_is_given():
-    cell = Cell()
+def test_the_first_reason_in_the_drivers_order_is_given(cell):
     everything = command(point(1.0, ()), point(1.0, ()), names=JOINT_NAMES[:5])
     with pytest.raises(InvalidInput, match='5 joint names'):
         cell.controller.start_goal(everything, cell.now)
 
 
-def test_joints_are_matched_by_name():
-    cell = Cell()
+def test_joints_are_matched_by_name(cell):
     order = [3, 0, 5, 1, 4, 2]
     names = [JOINT_NAMES[i] for i in order]
     goal = cell.controller.start_goal(command(rest(0.5, THERE[order]), names=names), cell.now)
@@ -124,22 +133,16 @@ def test_joints_are_matched_by_name():
     assert cell.q == pytest.approx(THERE)
 
 
-def test_of_a_joint_named_twice_the_last_value_wins_and_the_missing_one_stays():
-    cell = Cell()
+def test_of_a_joint_named_twice_the_last_value_wins_and_the_missing_one_stays(cell):
     names = (*JOINT_NAMES[:5], JOINT_NAMES[0])
     goal = cell.controller.start_goal(command(rest(0.5), names=names), cell.now)
-    cell.run_to_end(goal)
-    assert goal.outcome == REACHED
+    assert cell.outcome(goal) == REACHED
     assert cell.q == pytest.approx([THERE[5], *THERE[1:5], HERE[5]])
 
 
-def test_not_a_number_succeeds_without_motion_of_that_joint():
-    cell = Cell()
-    target = THERE.copy()
-    target[2] = math.nan
-    goal = cell.send(rest(0.5, target))
-    cell.run_to_end(goal)
-    assert goal.outcome == REACHED
+def test_not_a_number_succeeds_without_motion_of_that_joint(cell):
+    goal = cell.send(rest(0.5, [*THERE[:2], math.nan, *THERE[3:]]))
+    assert cell.outcome(goal) == REACHED
     assert cell.q[2] == HERE[2] and cell.q[0] == pytest.approx(THERE[0])
 
 
@@ -152,11 +155,9 @@ def test_not_a_number_succeeds_without_motion_of_that_joint():
     ],
     ids=['infinite position', 'first time negative', 'accelerations without velocities'],
 )
-def test_these_are_accepted_and_then_break_the_path_tolerance(oddity):
-    cell = Cell()
+def test_these_are_accepted_and_then_break_the_path_tolerance(cell, oddity):
     goal = cell.send(oddity, point(2.0, THERE))
-    cell.run_to_end(goal)
-    assert goal.outcome == OFF_PATH
+    assert cell.outcome(goal) == OFF_PATH
 
 
 # -- how the arm moves --------------------------------------------------------------------------
@@ -186,32 +187,27 @@ def test_the_first_segment_starts_at_the_measured_state():
     assert abs(cell.history[-1].reference.qd).min() > 0.5
 
 
-def test_a_point_at_time_zero_steps_in_one_cycle():
-    cell = Cell()
+def test_a_point_at_time_zero_steps_in_one_cycle(cell):
     goal = cell.send(point(0.0, HERE + 0.15))
     cell.cycle()
     assert cell.q == pytest.approx(HERE + 0.15)
-    cell.run_to_end(goal)
-    assert goal.outcome == REACHED
+    assert cell.outcome(goal) == REACHED
 
 
-def test_a_target_a_full_turn_away_makes_the_full_turn():
-    cell = Cell()
+def test_a_target_a_full_turn_away_makes_the_full_turn(cell):
     goal = cell.send(rest(4.0, HERE + 2 * math.pi))
     cell.run_to_end(goal)
     assert cell.q == pytest.approx(HERE + 2 * math.pi)
 
 
-def test_the_index_counts_the_waypoints_approached():
-    cell = Cell()
+def test_the_index_counts_the_waypoints_approached(cell):
     goal = cell.send(point(0.2, HERE + 0.1), point(0.4, HERE + 0.2), point(0.6, HERE + 0.3))
     cell.run_to_end(goal)
     seen = [t.reference.index for t in cell.history[5:]]
     assert sorted(set(seen)) == [0, 1, 2, 3] and seen == sorted(seen)
 
 
-def test_a_goal_knows_its_own_cycles_only():
-    cell = Cell()
+def test_a_goal_knows_its_own_cycles_only(cell):
     goal = cell.send(rest(0.2))
     assert goal.tracking is None  # what is known yet is of the hold before
     cell.run_to_end(goal)
@@ -224,8 +220,7 @@ def test_a_goal_knows_its_own_cycles_only():
 # -- what can be asked --------------------------------------------------------------------------
 
 
-def test_query_answers_inside_the_trajectory_only():
-    cell = Cell()
+def test_query_answers_inside_the_trajectory_only(cell):
     assert cell.controller.query(cell.now) is None
     cell.send(point(1.0))
     cell.cycle()
@@ -240,13 +235,11 @@ def test_query_answers_inside_the_trajectory_only():
 CANCELED = GoalResult('canceled', 0, '')
 
 
-def test_falling_behind_the_path_tolerance_aborts_and_holds_the_measured_joints():
-    cell = Cell()
+def test_falling_behind_the_path_tolerance_aborts_and_holds_the_measured_joints(cell):
     goal = cell.send(rest(1.0))
     cell.run(0.2)
     cell.stuck = True
-    cell.run_to_end(goal)
-    assert goal.outcome == OFF_PATH
+    assert cell.outcome(goal) == OFF_PATH
     assert abs(cell.history[-1].error).max() > 0.2
     measured = cell.q.copy()
     cell.stuck = False
@@ -257,14 +250,11 @@ def test_falling_behind_the_path_tolerance_aborts_and_holds_the_measured_joints(
 @pytest.mark.parametrize(('tolerance', 'outcome'), [(1e-6, OFF_PATH), (1e-3, REACHED)])
 def test_a_hair_of_lag_breaks_a_micrometre_tolerance_but_not_a_millimetre_one(tolerance, outcome):
     cell = Cell(lag=1.5e-3)
-    path = [JointTolerance(n, tolerance) for n in JOINT_NAMES]
-    goal = cell.send(rest(1.0), path_tolerances=path)
-    cell.run_to_end(goal)
-    assert goal.outcome == outcome
+    goal = cell.send(rest(1.0), path_tolerances=all_joints(tolerance))
+    assert cell.outcome(goal) == outcome
 
 
-def test_without_goal_time_an_unreached_goal_is_waited_for_without_end():
-    cell = Cell()
+def test_without_goal_time_an_unreached_goal_is_waited_for_without_end(cell):
     goal = cell.send(point(0.1, HERE + 0.15))
     cell.stuck = True
     cell.run(30.0)
@@ -274,8 +264,7 @@ def test_without_goal_time_an_unreached_goal_is_waited_for_without_end():
 def test_success_is_given_a_tenth_of_a_radian_early_unless_asked_otherwise():
     early, exact = Cell(lag=0.03), Cell(lag=0.03)
     early_goal = early.send(point(0.4))
-    wishes = [JointTolerance(n, 0.001) for n in JOINT_NAMES]
-    exact_goal = exact.send(point(0.4), goal_tolerances=wishes, goal_time=1.0)
+    exact_goal = exact.send(point(0.4), goal_tolerances=all_joints(0.001), goal_time=1.0)
     early.run_to_end(early_goal)
     exact.run_to_end(exact_goal)
     assert abs(early.history[-1].q - THERE).max() > 0.01
@@ -294,13 +283,11 @@ def test_goal_time_is_judged_in_scaled_time():
     assert taken == pytest.approx((0.1 + 0.4) / 0.5, abs=3 * CYCLE)
 
 
-def test_minus_one_switches_a_tolerance_off():
-    cell = Cell()
-    off = [JointTolerance(n, -1.0) for n in JOINT_NAMES]
+def test_minus_one_switches_a_tolerance_off(cell):
+    off = all_joints(-1.0)
     goal = cell.send(rest(1.0), path_tolerances=off, goal_tolerances=off)
     cell.stuck = True
-    cell.run_to_end(goal)
-    assert goal.outcome == REACHED
+    assert cell.outcome(goal) == REACHED
 
 
 @pytest.mark.parametrize(
@@ -313,32 +300,25 @@ def test_minus_one_switches_a_tolerance_off():
 )
 def test_one_nonsensical_wish_brings_all_defaults_back(wish, caplog):
     cell = Cell(lag=0.03)
-    path = [JointTolerance(n, 1e-9) for n in JOINT_NAMES] + [wish]
-    goal = cell.send(rest(1.0), path_tolerances=path)
-    cell.run_to_end(goal)
-    assert goal.outcome == REACHED
+    goal = cell.send(rest(1.0), path_tolerances=[*all_joints(1e-9), wish])
+    assert cell.outcome(goal) == REACHED
     assert 'using the defaults' in caplog.text
 
 
 def test_wishes_hold_for_their_goal_only():
     cell = Cell(lag=0.03)
-    tight = [JointTolerance(n, 1e-9) for n in JOINT_NAMES]
-    first = cell.send(rest(1.0), path_tolerances=tight)
-    cell.run_to_end(first)
-    second = cell.send(rest(1.0))
-    cell.run_to_end(second)
-    assert (first.outcome, second.outcome) == (OFF_PATH, REACHED)
+    tight = cell.send(rest(1.0), path_tolerances=all_joints(1e-9))
+    assert cell.outcome(tight) == OFF_PATH
+    assert cell.outcome(cell.send(rest(1.0))) == REACHED
 
 
-def test_a_new_goal_preempts_the_old_one():
-    cell = Cell()
+def test_a_new_goal_preempts_the_old_one(cell):
     old = cell.send(rest(1.0))
     cell.run(0.2)
     new = cell.send(rest(1.0, HERE))
     preempted = 'Current goal preempted by new incoming action.'
     assert old.outcome == GoalResult('aborted', -1, preempted)
-    cell.run_to_end(new)
-    assert new.outcome == REACHED and cell.q == pytest.approx(HERE)
+    assert cell.outcome(new) == REACHED and cell.q == pytest.approx(HERE)
 
 
 def test_cancel_holds_the_measured_joints_without_braking():
@@ -356,23 +336,17 @@ def test_cancel_holds_the_measured_joints_without_braking():
     assert abs(cell.qd).max() < 1e-6
 
 
-def test_cancelling_an_ended_goal_changes_nothing():
-    cell = Cell()
+def test_cancelling_an_ended_goal_changes_nothing(cell):
     old = cell.send(rest(0.2))
     cell.run_to_end(old)
     new = cell.send(rest(0.5, HERE))
     cell.controller.cancel(old)
-    cell.run_to_end(new)
-    assert (old.outcome, new.outcome) == (REACHED, REACHED)
+    assert (old.outcome, cell.outcome(new)) == (REACHED, REACHED)
 
 
-def test_a_topic_trajectory_replaces_the_motion_and_the_goal_ends_with_it():
-    cell = Cell()
+def test_a_topic_trajectory_replaces_the_motion_and_the_goal_ends_with_it(cell):
     goal = cell.send(rest(1.0))
     cell.run(0.2)
-    elsewhere = HERE - 0.3
-    cell.controller.follow(command(rest(0.5, elsewhere)), cell.now)
-    taken = cell.run_to_end(goal)
-    assert goal.outcome == REACHED
-    assert taken == pytest.approx(0.5, abs=3 * CYCLE)
-    assert cell.q == pytest.approx(elsewhere, abs=1e-3)
+    cell.controller.follow(command(rest(0.5, HERE - 0.3)), cell.now)
+    assert cell.run_to_end(goal) == pytest.approx(0.5, abs=3 * CYCLE)
+    assert goal.outcome == REACHED and cell.q == pytest.approx(HERE - 0.3, abs=1e-3)

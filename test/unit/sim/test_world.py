@@ -52,17 +52,20 @@ def test_a_jump_in_the_command_saturates_the_motors_and_breaks_nothing() -> None
     np.testing.assert_allclose(world.q, goal, atol=1e-3)
 
 
+@pytest.fixture
+def world():
+    return World()
+
+
 @pytest.mark.parametrize('bad', [[0.0] * 5, [0.0] * 7, [0, 0, np.nan, 0, 0, 0], [np.inf] * 6])
-def test_a_malformed_setpoint_is_refused_and_moves_nothing(bad: list[float]) -> None:
-    world = World()
+def test_a_malformed_setpoint_is_refused_and_moves_nothing(world, bad):
     with pytest.raises(InvalidInput, match='six finite numbers'):
         world.step(bad)
     np.testing.assert_array_equal(world.q, HOME)
     assert world.time == 0.0
 
 
-def test_in_freedrive_the_arm_floats_coasts_and_is_picked_up_where_it_is() -> None:
-    world = World()
+def test_in_freedrive_the_arm_floats_coasts_and_is_picked_up_where_it_is(world):
     for _ in range(125):
         world.step(None)
     np.testing.assert_allclose(world.q, HOME, atol=1e-3)
@@ -83,9 +86,8 @@ def test_in_freedrive_the_arm_floats_coasts_and_is_picked_up_where_it_is() -> No
     np.testing.assert_allclose(world.q, here, atol=1e-5)
 
 
-def test_a_gripped_cube_sits_between_the_pads_with_the_tool_pointing_down() -> None:
+def test_a_gripped_cube_sits_between_the_pads_with_the_tool_pointing_down(world):
     """The TCP is the middle of the part: placed exactly, it does not move when gripped."""
-    world = World()
     world.place_part(0.45, -0.2, 0.3)
     hand = hand_over(world, 0.45, -0.2, 0.3)
     hand.grip(True)
@@ -124,9 +126,8 @@ def test_a_displaced_cube_is_gripped_carried_and_stays_where_it_is_put(seed: int
 
 
 @pytest.mark.drill
-def test_a_cube_held_for_half_a_minute_does_not_creep() -> None:
+def test_a_cube_held_for_half_a_minute_does_not_creep(world):
     """MuJoCo's friction is soft; with a low impratio the part sinks by tenths of a millimetre."""
-    world = World()
     hand = hand_over(world, 0.45, -0.2, 0.0)
     hand.grip(True)
     hand.go(0.45, -0.2, 0.15, 0.0)
@@ -136,8 +137,7 @@ def test_a_cube_held_for_half_a_minute_does_not_creep() -> None:
     assert_transforms_close(after, before, 1e-4, 1e-3)
 
 
-def test_closing_on_nothing_never_signals_a_part() -> None:
-    world = World()
+def test_closing_on_nothing_never_signals_a_part(world):
     world.place_part(0.3, 0.4, 0.0)
     world.hand.close(True)
     for _ in range(150):
@@ -146,8 +146,7 @@ def test_closing_on_nothing_never_signals_a_part() -> None:
     assert 0.0 < world.hand.gap < 0.004
 
 
-def test_a_part_taken_out_of_the_hand_is_noticed() -> None:
-    world = World()
+def test_a_part_taken_out_of_the_hand_is_noticed(world):
     hand = hand_over(world, 0.45, -0.2, 0.0)
     hand.grip(True)
     assert world.hand.part_present
@@ -157,9 +156,8 @@ def test_a_part_taken_out_of_the_hand_is_noticed() -> None:
     assert not world.hand.part_present
 
 
-def test_a_finger_that_lands_on_the_cube_shows_as_external_torque() -> None:
+def test_a_finger_that_lands_on_the_cube_shows_as_external_torque(world):
     """Above the 10 N m at which the cell's robot stops itself; 1 N m is normal."""
-    world = World()
     hand = Hand(world)
     hand.go(0.45, -0.245, 0.15, 0.0, duration=1.2)
     assert max(hand.torques) < 2.0
@@ -218,9 +216,8 @@ def test_waiting_cubes_change_nothing_for_the_arm() -> None:
 
 
 @pytest.mark.parametrize('x', [1e11, -11.0, float('nan')])
-def test_a_part_far_away_is_refused_and_moves_no_arm(x):
+def test_a_part_far_away_is_refused_and_moves_no_arm(world, x):
     """MuJoCo begins anew where a position is beyond 1e10."""
-    world = World()
     before = world.q.copy()
     with pytest.raises(InvalidInput, match='must lie within 10 m of the base'):
         world.place_part(x, 0.2, 0.0)
