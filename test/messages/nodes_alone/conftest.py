@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fixture that tests of what a node polls share."""
+"""The fixtures that tests of nodes alone share."""
 
+from fake_graph import context as context
 from fake_graph import talk as talk

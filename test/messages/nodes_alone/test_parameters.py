@@ -61,10 +61,8 @@ class Sample(Settings):
 
 
 @pytest.fixture
-def declare(ros_domain):
+def declare(context):
     """Declare the sample with overrides, in a node that is returned with it."""
-    context = rclpy.Context()
-    rclpy.init(context=context)
     nodes = []
 
     def make(**overrides):
@@ -75,24 +73,20 @@ def declare(ros_domain):
     yield make
     for node in nodes:
         node.destroy_node()
-    rclpy.try_shutdown(context=context)
 
 
 @pytest.mark.parametrize('node', ['/sample', '/left/sample', '/a/left/sample', '/left/other'])
-def test_a_file_has_the_parameters_for_a_node_that_ros_gives_it(ros_domain, tmp_path, node):
+def test_a_file_has_the_parameters_for_a_node_that_ros_gives_it(context, tmp_path, node):
     keys = ('/**', '/*', 'sample', '/left/sample', '/*/sample', '/**/sample', '/left/**', 'left/*',
             '/**/left/sample', '/a/*/sample')  # fmt: skip
     sections = {key: {'ros__parameters': {f'p{i}': i}} for i, key in enumerate(keys)}
     sections['left'] = {'sample': {'ros__parameters': {'nested': 7}}}
     file = tmp_path / 'own.yaml'
     file.write_text(yaml.safe_dump(sections, sort_keys=False))
-    context = rclpy.Context()
-    rclpy.init(context=context)
     space, _, name = node.rpartition('/')
     arguments = ['--ros-args', '--params-file', str(file)]
     made = rclpy.create_node(name, namespace=space, context=context, cli_args=arguments)
     given = {name: p.value for name, p in made._parameter_overrides.items()}
-    rclpy.try_shutdown(context=context)
     assert read_parameters(file, node) == given
 
 

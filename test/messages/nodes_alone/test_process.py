@@ -95,13 +95,11 @@ def test_a_server_that_is_discovered_late_ends_the_new_node(serve):
         ('act/_action/send_goal', '/ours/act/_action/send_goal'),
     ],
 )
-def test_servers_are_counted_at_the_name_as_remapped(ros_domain, monkeypatch, name, served):
+def test_servers_are_counted_at_the_name_as_remapped(context, monkeypatch, name, served):
     monkeypatch.setattr(process, '_DISCOVERY', 0.3)
     monkeypatch.setattr(process, '_LEASE', 0.0)
     monkeypatch.setattr(process, '_reserve', lambda *_: None)  # it is asked twice
     given = f'/{name}'.replace('~', 'new')
-    context = Context()
-    rclpy.init(context=context)
     rules = (f'{name}:={served}', f'act:={served.partition("/_action")[0]}')
     arguments = ['--ros-args', *(word for rule in rules for word in ('-r', rule))]
     other = Node('other', context=context)
@@ -111,7 +109,6 @@ def test_servers_are_counted_at_the_name_as_remapped(ros_domain, monkeypatch, na
     other.create_service(Trigger, served, lambda _request, reply: reply)
     with pytest.raises(Ur5PickPlaceError, match=f'{served} is already offered'):
         process.refuse_if_served(new, [name])
-    context.try_shutdown()
 
 
 def test_a_server_is_reserved_until_its_context_ends(ros_domain):
@@ -306,9 +303,7 @@ def closable():
 @pytest.mark.parametrize(
     'signals', [[signal.SIGINT], [signal.SIGTERM], [signal.SIGHUP], [signal.SIGINT] * 3]
 )
-def test_a_node_ends_within_two_seconds_while_it_serves_a_long_request(ros_domain, signals):
-    context = Context()
-    rclpy.init(context=context)
+def test_a_node_ends_within_two_seconds_while_it_serves_a_long_request(context, signals):
     node = rclpy.create_node('client', context=context)
     busy = subprocess.Popen(
         [sys.executable, '-c', BUSY],
@@ -329,6 +324,5 @@ def test_a_node_ends_within_two_seconds_while_it_serves_a_long_request(ros_domai
     finally:
         busy.kill()
         node.destroy_node()
-        context.try_shutdown()
     assert (busy.returncode, errors) == (0, b'')
     assert time.monotonic() - begin < 2.0

@@ -3,7 +3,6 @@
 
 from types import SimpleNamespace
 
-import rclpy
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
@@ -11,11 +10,9 @@ from ur5_pick_place.nodes.ros import service_calls
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 
-def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(ros_domain, monkeypatch):
+def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(context, monkeypatch):
     clock = SimpleNamespace(monotonic=lambda: clock.now, now=0.0)
     monkeypatch.setattr(service_calls, 'time', clock)
-    context = rclpy.Context()
-    rclpy.init(context=context)
     node, replies = Node('caller', context=context), []
     client = node.create_client(Trigger, 'hangs')
     calls = RepeatedCall(client, 1.0)
@@ -28,4 +25,3 @@ def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(ros_dom
     for done in latest._callbacks:
         done(latest)
     assert replies == ['a reply']
-    rclpy.try_shutdown(context=context)

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import rclpy
 from fake_graph import ByHand, Talk
-from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -45,14 +44,12 @@ def joints(q, stamp: float = 0.0, names=NAMES, qd=None) -> JointState:
     return message
 
 
-def test_a_publisher_that_does_not_reach_its_listener_is_told_once(talk):
+def test_a_publisher_that_does_not_reach_its_listener_is_told_once(talk, context):
     """DDS does not connect them; of another type nobody else says so."""
     node, told = talk.node, []
     node.create_subscription(String, 'words', print, 10)
     Unheard(node, ['words'], lambda *why: told.append(why))
-    context = Context()  # of its own, as a process has one type for a topic
-    rclpy.init(context=context)
-    stranger = rclpy.create_node('stranger', context=context)
+    stranger = Node('stranger', context=context)  # as a process has one type for a topic
     for kind, qos, why in (
         (Float64, 10, 'std_msgs/msg/Float64, not std_msgs/msg/String'),
         (String, qos_profile_sensor_data, 'reliable'),
@@ -68,7 +65,6 @@ def test_a_publisher_that_does_not_reach_its_listener_is_told_once(talk):
         talk.until(lambda: not node.count_publishers('/words'))
         told.clear()
     stranger.destroy_node()
-    context.shutdown()
 
 
 def listener(talk: Talk, **options):

@@ -11,6 +11,7 @@ from controller_manager_msgs.msg import ControllerState
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from geometry_msgs.msg import TransformStamped
 from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.serialization import serialize_message
@@ -55,6 +56,15 @@ class Graph:
     def spin(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         self.until(lambda: time.monotonic() > end, seconds + 1.0)
+
+
+@pytest.fixture
+def context(ros_domain: int) -> Iterator[Context]:
+    """Give a context of its own, as another process has one."""
+    context = Context()
+    rclpy.init(context=context)
+    yield context
+    context.try_shutdown()
 
 
 @pytest.fixture
