@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a cycle needs to be planned: the cell, and places taught with its tool."""
 
-from pathlib import Path
-
 import numpy as np
+from motion_planners import CONFIG, MODEL
 
-from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.kinematics.transforms import tool_down
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.places.poses import Provenance, TaughtPose, numbers_from_matrix
 
-CONFIG = Path(__file__).parents[3] / 'config'
-MODEL = load_model('ur5')
 SCENE = load_scene(CONFIG / 'scene_sim.yaml')
 ORIGIN = Provenance('ur5', '', numbers_from_matrix(SCENE.tool.T_tool_tcp), 0.0)
 

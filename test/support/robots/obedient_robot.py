@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE
+from motion_planners import FAST
 
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE, Outcome
-from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.cycle.pattern import PatternSettings
@@ -36,14 +36,7 @@ TICK = 0.032  # [s]
 
 @pytest.fixture(scope='module')
 def cycle_planner():
-    motion = MotionSettings(
-        max_acceleration=10.0,
-        max_jerk=100.0,
-        max_speed=1.0,
-        velocity_scaling=1.0,
-        acceleration_scaling=1.0,
-    )
-    planner = MotionPlanner(MODEL, motion, SCENE)
+    planner = MotionPlanner(MODEL, replace(FAST, max_speed=1.0), SCENE)
     return CyclePlanner(planner, TaskSettings(), load_cycle(CONFIG / 'cycle.yaml'), ORIGIN)
 
 

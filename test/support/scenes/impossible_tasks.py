@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE, taught
+from motion_planners import FAST
 from scenes import thing_at
 
-from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import World
@@ -22,10 +22,6 @@ from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan import CyclePlanner
 
 CYCLE = load_cycle(CONFIG / 'cycle.yaml')
-FAST = MotionSettings(
-    max_acceleration=10.0, max_jerk=100.0, max_speed=1.0, velocity_scaling=1.0,
-    acceleration_scaling=1.0,
-)
 # UR5 data sheet, and the tool of scene_sim.yaml [m].
 D1, A2, A3, D4, D5, D6, TCP = 0.089159, 0.425, 0.39225, 0.10915, 0.09465, 0.0823, 0.145
 FINGERS_BELOW, FINGERS_HALF = 0.013, 0.059

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cycle_poses import MODEL, POSES, SCENE, taught
-from impossible_tasks import CYCLE, FAST, TASKS, TCP, at, impossible_task, planner_among
-from motion_planners import ptp_to_pose
+from impossible_tasks import CYCLE, TASKS, TCP, at, impossible_task, planner_among
+from motion_planners import FAST, ptp_to_pose
 from obedient_robot import Task
 from scenes import box_at
 
