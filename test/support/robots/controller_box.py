@@ -114,6 +114,12 @@ class Box:
     def connect(self, port: int) -> Wire:
         return Wire(self, port)
 
+    def dashboard(self) -> Wire:
+        """Return a connection to the dashboard, which has said its welcome."""
+        wire = self.connect(29999)
+        assert wire.line() == 'Connected: Universal Robots Dashboard Server'
+        return wire
+
     def step(self, cycles: int) -> None:
         """Run cycles, as fast as they go."""
         for _ in range(cycles):

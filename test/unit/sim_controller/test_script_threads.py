@@ -10,11 +10,12 @@ from ur5_pick_place.sim.controller.script.program import Program
 
 
 def run(text, seconds=5.0, **settings):
-    """Run a program's lines; return robot and program."""
+    """Run a program's lines to its end; return the robot."""
     robot = ScriptRobot()
     for name, value in settings.items():
         setattr(robot, name, value)
-    return robot, robot.run(f'def test():\n{text}\nend\n', seconds)
+    assert robot.run(f'def test():\n{text}\nend\n', seconds).is_over
+    return robot
 
 
 @pytest.mark.parametrize(
@@ -32,29 +33,25 @@ def run(text, seconds=5.0, **settings):
     ],
 )
 def test_instructions_spend_robot_time(scale, body, cycles):
-    robot, program = run(f'{body}\nset_flag(0, True)', time_scale=scale)
-    assert program.is_over and robot.flags[0]
-    assert len(robot.targets) - 1 == pytest.approx(cycles, abs=1)
-    spent = sum(1 for _ in robot.targets) - 1
-    assert spent <= cycles
+    robot = run(f'{body}\nset_flag(0, True)', time_scale=scale)
+    assert robot.flags[0] and cycles - 1 <= len(robot.targets) - 1 <= cycles
 
 
 def test_threads_share_the_cycle_and_the_variables():
-    robot, program = run(
+    robot = run(
         'n = 0\nthread count():\n while True:\n  n = n + 1\n  sync()\n end\nend\n'
         'a = run count()\nb = run count()\nsleep(0.08)\nkill a\n'
         'write_output_integer_register(0, n)\n'
         'sleep(0.08)\nwrite_output_integer_register(1, n)\nkill b\nkill 0\njoin 0\njoin b\n'
         'm = n\nsleep(0.08)\ntextmsg(n == m)'
     )
-    assert program.is_over
     assert robot.output_ints[0] == pytest.approx(20, abs=2)
     assert robot.output_ints[1] - robot.output_ints[0] == pytest.approx(10, abs=1)
     assert robot.texts() == ['True']
 
 
 def test_a_thread_dies_with_the_one_that_started_it_and_may_kill_itself():
-    robot, program = run(
+    robot = run(
         'n = 0\nme = 0\n'
         'thread child():\n while True:\n  n = n + 1\n  sync()\n end\nend\n'
         'thread parent():\n run_id = run child()\n sleep(1)\nend\n'
@@ -62,53 +59,48 @@ def test_a_thread_dies_with_the_one_that_started_it_and_may_kill_itself():
         'p1 = run parent()\nme = run suicide()\nsleep(0.08)\nkill p1\nm = n\nsleep(0.08)\n'
         'textmsg(m == n)\ntextmsg(m < 100)\njoin me\ntextmsg("joined")'
     )
-    assert program.is_over
     assert robot.texts() == ['True', 'True', 'joined']
 
 
 def test_join_waits_and_the_end_of_the_program_ends_all():
-    robot, program = run(
+    robot = run(
         'thread t():\n sleep(0.1)\n textmsg("t")\n sleep(9)\n textmsg("late")\nend\n'
         'thread u():\n sleep(0.2)\n textmsg("u")\nend\nr = run t()\ns = run u()\njoin s\n'
         'textmsg("m")'
     )
-    assert program.is_over and robot.texts() == ['t', 'u', 'm']
-    assert program.line == 0
+    assert robot.texts() == ['t', 'u', 'm']
 
 
 def test_a_critical_section_is_no_mutex_but_is_not_interrupted():
-    robot, program = run(
+    robot = run(
         'n = 0\nthread t():\n while True:\n  enter_critical\n  n = n + 1\n  sync()\n'
         '  exit_critical\n'
         ' end\nend\nr = run t()\nenter_critical\ni = 0\nm = n\nsleep(0.04)\ntextmsg(n > m)\n'
         'm = n\n'
         'while i < 3000:\n i = i + 1\nend\ntextmsg(n == m)\nexit_critical'
     )
-    assert program.is_over and robot.texts() == ['True', 'True']
+    assert robot.texts() == ['True', 'True']
 
 
 def test_long_computing_takes_cycles_and_lets_others_run():
-    robot, program = run(
+    robot = run(
         'n = 0\nthread t():\n while True:\n  n = n + 1\n  sync()\n end\nend\nr = run t()\ni = 0\n'
         'while i < 5000:\n i = i + 1\nend\nwrite_output_integer_register(0, n)'
     )
-    assert program.is_over and 5 < robot.output_ints[0] < 100
+    assert 5 < robot.output_ints[0] < 100
 
 
 def test_halt_ends_the_program_wherever_it_stands():
-    robot, program = run(
-        'thread t():\n sleep(0.05)\n halt\nend\nr = run t()\nwhile True:\n sync()\nend'
-    )
-    assert program.is_over and len(robot.targets) < 12
+    robot = run('thread t():\n sleep(0.05)\n halt\nend\nr = run t()\nwhile True:\n sync()\nend')
+    assert len(robot.targets) < 12
 
 
 def test_two_threads_that_move_at_once_are_an_error():
-    robot, program = run(
+    robot = run(
         'thread t():\n while True:\n  servoj([0, 0, 0, 0, 0, 0], t=0.008)\n end\nend\n'
         'r = run t()\n'
         'while True:\n speedj([0, 0, 0, 0, 0, 0], 1, 0.008)\nend'
     )
-    assert program.is_over
     assert 'another thread is already controlling the robot' in robot.events[-1][3]
 
 
@@ -141,17 +133,16 @@ def test_a_text_that_comes_again_starts_anew_without_being_compiled(monkeypatch)
     lines = 'global n = 0\nwhile n < 3:\n n = n + 1\n textmsg(n)\n sync()\nend'
     run(lines)
     monkeypatch.setattr(module, 'Parser', None)
-    robot, program = run(lines)
-    assert program.is_over and robot.texts() == ['1', '2', '3']
+    assert run(lines).texts() == ['1', '2', '3']
 
 
 def test_the_line_of_the_main_thread_is_known():
     robot = ScriptRobot()
     program = Program('def f():\n  def g():\n    sleep(0.1)\n  end\n  sync()\n  g()\nend\n', robot)
-    robot.cycle(program)
-    assert program.line == 5
-    robot.cycle(program)
-    assert program.line == 3
+    for line in (5, 3):
+        robot.cycle(program)
+        assert program.line == line
+    assert robot.run('sync()\n').line == 0, 'over'
 
 
 def test_a_blocking_popup_waits_for_a_person():
@@ -166,7 +157,7 @@ def test_a_blocking_popup_waits_for_a_person():
 
 
 def test_pins_registers_and_the_load():
-    robot, program = run(
+    robot = run(
         'set_digital_out(0, True)\nset_configurable_digital_out(1, True)\n'
         'set_tool_digital_out(1, True)\n'
         'digital_out[3] = True\ntextmsg(digital_out[3])\nset_digital_out(0, False)\n'
@@ -185,7 +176,6 @@ def test_pins_registers_and_the_load():
         input_ints=[0, 0, 0, 41] + [0] * 44,
         input_floats=[0.0, 0.0, 0.0, 5.0] + [0.0] * 44,
     )
-    assert program.is_over
     assert robot.digital_outputs == 1 << 9 | 1 << 17 | 1 << 3
     assert robot.texts() == ['True', '[True, True, True]', '2.5', '1p[0, 0, 0.2, 0, 0, 0]']
     assert robot.analog_outputs == [0.0, 0.25] and robot.analog_output_types == 2

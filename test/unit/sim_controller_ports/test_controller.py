@@ -13,7 +13,7 @@ from ur5_pick_place.sim.controller.personality import personality
 from ur5_pick_place.sim.physics.world import CellSettings, World
 from ur5_pick_place.sim.robot import SafetyMode
 
-PRIMARY, DASHBOARD, CELL, RTDE = 30001, 29999, 29990, 30004
+PRIMARY, CELL, RTDE = 30001, 29990, 30004
 GOAL = HOME + [0.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 MOVE = f'def turn():\n  movej({GOAL.tolist()}, a=2.0, v=1.0)\n  textmsg("there")\nend\n'
 
@@ -45,8 +45,7 @@ def send(box):
 
 
 def ask(box, line):
-    wire = box.connect(DASHBOARD)
-    wire.line()
+    wire = box.dashboard()
     answer = wire.ask(line)
     wire.socket.close()
     return answer
@@ -126,8 +125,7 @@ def test_a_program_that_asks_for_a_protective_stop_may_end_in_it(box):
 def test_play_starts_what_is_loaded(make_box, tmp_path):
     (tmp_path / 'turn.script').write_text(MOVE)
     box = make_box('ur5', programs=tmp_path)
-    wire = box.connect(DASHBOARD)
-    wire.line()
+    wire = box.dashboard()
     assert wire.ask('load /programs/turn.urp') == 'Loading program: /programs/turn.urp'
     assert wire.ask('get loaded program') == 'Loaded program: /programs/turn.urp'
     assert wire.ask('load ../other.urp') == 'File not found: ../other.urp'

@@ -3,13 +3,12 @@
 
 import pytest
 
-DASHBOARD, CELL = 29999, 29990
+CELL = 29990
 
 
 @pytest.fixture
 def dashboard(shared_box):
-    wire = shared_box.connect(DASHBOARD)
-    assert wire.line() == 'Connected: Universal Robots Dashboard Server'
+    wire = shared_box.dashboard()
     yield wire
     wire.socket.close()
     shared_box.step(2)
@@ -60,8 +59,7 @@ def test_a_line_without_end_ends_the_connection(dashboard):
 
 def test_power_cycle_takes_its_time_and_the_tool_its_voltage(make_box):
     box = make_box()
-    wire = box.connect(DASHBOARD)
-    wire.line()
+    wire = box.dashboard()
     assert wire.ask('power off') == 'Powering off'
     assert wire.ask('robotmode') == 'Robotmode: POWER_OFF' and not box.controller.tool_voltage
     assert wire.ask('play') == 'Failed to execute: play'
@@ -78,8 +76,7 @@ def test_power_cycle_takes_its_time_and_the_tool_its_voltage(make_box):
 
 def test_protective_stop_is_not_unlocked_within_5_s(make_box):
     box = make_box()
-    wire, cell = box.connect(DASHBOARD), box.connect(CELL)
-    wire.line()
+    wire, cell = box.dashboard(), box.connect(CELL)
     assert cell.ask('protective_stop') == 'ok'
     assert wire.ask('safetymode') == 'Safetymode: PROTECTIVE_STOP'
     assert wire.ask('unlock protective stop').startswith('Cannot unlock protective stop until 5s')
@@ -89,8 +86,7 @@ def test_protective_stop_is_not_unlocked_within_5_s(make_box):
 
 
 def test_under_local_control_an_e_series_does_nothing(make_box):
-    wire = make_box('ur5e', is_cold=True).connect(DASHBOARD)
-    wire.line()
+    wire = make_box('ur5e', is_cold=True).dashboard()
     assert wire.ask('is in remote control') == 'false'
     for command in ('power on', 'close safety popup'):
         assert wire.ask(command) == f'Failed to execute: {command}'

@@ -11,8 +11,6 @@ import pytest
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim import urp
 
-DASHBOARD = 29999
-
 
 def program(*nodes, once='true', before=''):
     main = f'<MainProgram runOnlyOnce="{once}"><children>{"".join(nodes)}</children></MainProgram>'
@@ -89,8 +87,7 @@ def test_load_and_play_request_the_program_of_external_control(make_box, tmp_pat
     (tmp_path / 'control.urp').write_bytes(program(EXTERNAL))
     (tmp_path / 'broken.urp').write_bytes(program('<Palletize type="Grid"/>'))
     box = make_box(programs=tmp_path)
-    wire = box.connect(DASHBOARD)
-    wire.line()
+    wire = box.dashboard()
     assert wire.ask('load broken.urp') == 'Error while loading program: broken.urp'
     assert wire.ask('load control.urp') == 'Loading program: control.urp'
     with socket.create_server(('127.0.0.1', 0)) as pc:
@@ -120,8 +117,7 @@ def test_without_a_pc_a_popup_tells_of_it(make_box, tmp_path, monkeypatch):
         free.bind(('127.0.0.1', 0))  # which does not listen
         monkeypatch.setattr(urp, '_PORT', free.getsockname()[1])
         box = make_box(programs=tmp_path)
-        wire = box.connect(DASHBOARD)
-        wire.line()
+        wire = box.dashboard()
         assert wire.ask('load control.urp') and wire.ask('play')
         while not box.controller.popup_text:
             box.step(1)
