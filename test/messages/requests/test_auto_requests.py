@@ -23,10 +23,9 @@ def wall(services: Services) -> None:
 
 
 def plan(services, planner_id: str, goals, allowed: float = 0.0):
-    request = motion_request('PTP')
+    request = motion_request(planner_id, goals=[joint_goal(q) for q in goals])
     wanted = request.motion_plan_request
-    wanted.planner_id, wanted.allowed_planning_time = planner_id, allowed
-    wanted.goal_constraints = [joint_goal(q) for q in goals]
+    wanted.allowed_planning_time = allowed
     wanted.start_state.joint_state.name = list(JOINT_NAMES)
     wanted.start_state.joint_state.position = HERE.tolist()
     return services['plan_kinematic_path'](request, GetMotionPlan.Response()).motion_plan_response

@@ -22,7 +22,7 @@ from motion_planners import PICK, tool_down
 from motion_planners import planner as planner
 from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan, GetPositionFK, GetPositionIK
-from moveit_requests import UR5, ik_request, joint_goal, line_request, motion_request
+from moveit_requests import UR5, fk_request, ik_request, joint_goal, line_request, motion_request
 from rosidl_parser.definition import AbstractString, NamespacedType
 
 from ur5_pick_place.errors import Ur5PickPlaceError
@@ -96,14 +96,8 @@ def check_reply(reply: Any, points: int) -> None:
 @fuzzed(0.02)
 @given(planner_id=st.sampled_from(['PTP', 'LIN', 'CIRC', 'RESOLVED_RATE']), data=st.data())
 def test_every_planning_request_is_answered(services, planner_id, data):
-    def make() -> Any:
-        request = motion_request(planner_id, END)
-        if data.draw(st.booleans()):
-            wish = request.motion_plan_request
-            wish.goal_constraints = [joint_goal(PICK + 0.05)]
-        return request
-
-    request = data.draw(spoilt(make))
+    goals = [joint_goal(PICK + 0.05)] * data.draw(st.booleans())
+    request = data.draw(spoilt(lambda: motion_request(planner_id, END, goals)))
     reply = services['plan_kinematic_path'](request, GetMotionPlan.Response())
     check_reply(
         reply.motion_plan_response,
@@ -130,14 +124,8 @@ def test_every_ik_request_is_answered(services, name, request):
     assert np.isfinite(reply.solution.joint_state.position).all()
 
 
-def fk_request() -> GetPositionFK.Request:
-    request = GetPositionFK.Request(fk_link_names=['tool0', 'tcp'])
-    request.robot_state = ik_request(forward(UR5, HOME)).ik_request.robot_state
-    return request
-
-
 @fuzzed(0.04)
-@given(request=spoilt(fk_request))
+@given(request=spoilt(lambda: fk_request('tool0', 'tcp')))
 def test_every_fk_request_is_answered(services, request):
     reply = services['compute_fk'](request, GetPositionFK.Response())
     check_reply(reply, len(reply.pose_stamped))

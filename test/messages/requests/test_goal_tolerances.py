@@ -167,11 +167,11 @@ def test_joints_within_their_tolerances_are_a_goal(services, post):
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP', 'LIN'])
 def test_joints_on_a_named_branch_are_found_within_tolerances(services, planner_id):
     """Where the nominal ones are just beyond the singularity."""
-    request, q = motion_request(planner_id), PICK.copy()
+    q = PICK.copy()
     q[4] = -0.2 * np.sign(PICK[4])
     goal = joint_goal(q)
     goal.name = BRANCHES[int(classify(UR5, PICK))]
-    request.motion_plan_request.goal_constraints = [goal]
+    request = motion_request(planner_id, goals=[goal])
     refused = plan(services, request)
     assert f'its name requires {goal.name}' in refused.error_code.message
     goal.joint_constraints[4].tolerance_above = goal.joint_constraints[4].tolerance_below = 1.0
@@ -182,24 +182,22 @@ def test_joints_on_a_named_branch_are_found_within_tolerances(services, planner_
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP'])
 def test_a_goal_in_degrees_is_refused_with_that_question(services, planner_id):
     """Also where the first joint that is out of range could be meant in radians."""
-    request = motion_request(planner_id)
-    request.motion_plan_request.goal_constraints = [joint_goal(np.array([9, -90, 90, -90, 0, 0]))]
-    refused = plan(services, request)
-    check_refused(refused, Codes.INVALID_MOTION_PLAN)
+    goal = joint_goal(np.array([9, -90, 90, -90, 0, 0]))
+    refused = plan(services, motion_request(planner_id, goals=[goal]))
     said = 'must lie in -360 to 360 deg; radians, not degrees?'
-    assert said in refused.error_code.message
+    check_refused(refused, Codes.INVALID_MOTION_PLAN, said)
 
 
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP'])
 @pytest.mark.parametrize('sign', [-1.0, 1.0])
 def test_a_joint_tolerance_beyond_a_limit_is_clipped(services, planner_id, sign):
-    request = motion_request(planner_id)
     q = PICK.copy()
     q[5] = sign * 6.2832  # a limit of 2 pi as text, say
-    request.motion_plan_request.goal_constraints = [joint_goal(q)]
+    goal = joint_goal(q)
+    request = motion_request(planner_id, goals=[goal])
     refused = plan(services, request)
     check_refused(refused, Codes.INVALID_MOTION_PLAN, 'must lie in -360 to 360 deg')
-    for constraint in request.motion_plan_request.goal_constraints[0].joint_constraints:
+    for constraint in goal.joint_constraints:
         constraint.tolerance_above = constraint.tolerance_below = 1e-3
     end = end_of(plan(services, request))
     assert abs(end[5]) <= 2.0 * np.pi and abs(end[5] - q[5]) < 1e-3

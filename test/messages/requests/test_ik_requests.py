@@ -15,7 +15,7 @@ from callbacks import callbacks_of, check_refused, nodes_alone
 from geometry_msgs.msg import PoseStamped, Quaternion
 from moveit_msgs.msg import JointConstraint, MoveItErrorCodes, OrientationConstraint, RobotState
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from moveit_requests import FOO, NONE, UR5, WORDS, Codes, ik_request, put
+from moveit_requests import FOO, NONE, UR5, WORDS, Codes, fk_request, ik_request, put
 from rclpy.serialization import serialize_message
 from twists import exp_se3
 
@@ -25,9 +25,10 @@ from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
 from ur5_pick_place.nodes.ik_service.requests import IkRequests
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
 
-
-def arm_with(frames: SimpleNamespace) -> SimpleNamespace:
-    return SimpleNamespace(model=UR5, frames=frames, joint_names=JOINT_NAMES)
+FRAMES = SimpleNamespace(
+    T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
+)
+ARM = SimpleNamespace(model=UR5, frames=FRAMES, joint_names=JOINT_NAMES)
 
 
 @pytest.fixture(scope='module', params=[()])
@@ -188,9 +189,7 @@ def test_fk_is_right_or_refused(services, rng):
         (f'{state}.position.3', -90.0, 'INVALID_ROBOT_STATE'),
     ):
         q = rng.uniform(-7, 7, 6)
-        request = GetPositionFK.Request(fk_link_names=['tool0'])
-        request.header.frame_id = 'base'
-        request.robot_state.joint_state = joint_state_msg(q, JOINT_NAMES)
+        request = fk_request('tool0', q=q)
         put(request, path, value)
         reply = services['compute_fk'](request, GetPositionFK.Response())
         assert reply.error_code.val == getattr(Codes, code), reply.error_code.message
@@ -226,9 +225,6 @@ def test_joints_that_are_no_numbers_or_fell_silent_are_neither_seed_nor_state(
 
 def test_a_scene_that_changes_during_a_request_counts_for_the_next_one():
     """Its collision model, and why it may not be relied on, come from one scene."""
-    frames = SimpleNamespace(
-        T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
-    )
     found: list[str] = []
 
     def scene(name: str, contact: str | None) -> SimpleNamespace:
@@ -240,7 +236,7 @@ def test_a_scene_that_changes_during_a_request_counts_for_the_next_one():
         return SimpleNamespace(check=check)
 
     old = scene('old', 'elbow is inside box')
-    requests = IkRequests(arm_with(frames), GroupSettings(), lambda: HOME, old)
+    requests = IkRequests(ARM, GroupSettings(), lambda: HOME, old)
     request = ik_request(forward(UR5, HOME)).ik_request
     request.avoid_collisions = True
     with pytest.raises(InCollision):
@@ -257,11 +253,8 @@ def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(monkeypat
     found = [hit, free] if hit_first else [free, hit]
     near = 'ur5_pick_place.nodes.ik_service.requests.solutions_near'
     monkeypatch.setattr(near, lambda *_: found)
-    frames = SimpleNamespace(
-        T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
-    )
     scene = SimpleNamespace(check=lambda q: 'elbow is inside box' if q[0] > 0.0 else None)
-    requests = IkRequests(arm_with(frames), GroupSettings(), lambda: HOME, scene)
+    requests = IkRequests(ARM, GroupSettings(), lambda: HOME, scene)
     request = ik_request(forward(UR5, HOME)).ik_request
     request.avoid_collisions = True
     (kept,) = requests.solve(request).solutions

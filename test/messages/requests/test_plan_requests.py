@@ -36,8 +36,7 @@ def test_numbers_beyond_all_measure_are_out_of_reach(services):
             for request in (motion_request(planner_id, T), aside):
                 code = plan(services, request).error_code
                 assert code.val in (Codes.NO_IK_SOLUTION, Codes.PLANNING_FAILED), code.message
-        request = motion_request('PTP')
-        request.motion_plan_request.goal_constraints = [joint_goal(np.full(6, far))]
+        request = motion_request('PTP', goals=[joint_goal(np.full(6, far))])
         assert plan(services, request).error_code.val == Codes.INVALID_MOTION_PLAN
 
 
@@ -143,11 +142,9 @@ def test_old_joints_are_no_start(services):
 
 
 def test_a_joint_goal_is_on_the_branch_that_it_names(services):
-    request = motion_request('PTP')
-    wish = request.motion_plan_request
     goal = joint_goal(PICK + 0.1)
+    request = motion_request('PTP', goals=[goal])
     own = BRANCHES[int(classify(UR5, PICK + 0.1))]
-    wish.goal_constraints = [goal]
     for goal.name in ('', own):
         assert plan(services, request).error_code.val == Codes.SUCCESS
     for goal.name in (name for name in BRANCHES if name != own):
@@ -216,11 +213,9 @@ def test_an_arc_guides_the_point_that_its_goal_is_for(services, link, arc_link, 
 
 def test_an_arc_to_joints_is_of_the_link_that_its_point_names(services):
     tcp = np.array([0.0, 0.0, 0.145, 1.0])
-    request = motion_request('CIRC')
-    wish = request.motion_plan_request
     q_goal = PICK + [0.1, 0.0, 0.0, 0.1, 0.1, 0.2]
-    wish.goal_constraints = [joint_goal(q_goal)]
-    arc = wish.path_constraints.position_constraints[0]
+    request = motion_request('CIRC', goals=[joint_goal(q_goal)])
+    arc = request.motion_plan_request.path_constraints.position_constraints[0]
     via = ((forward(UR5, PICK) + forward(UR5, q_goal)) @ tcp)[:3] / 2 + [0.0, 0.0, 0.03]
     at, arc.link_name = arc.constraint_region.primitive_poses[0].position, 'tcp'
     at.x, at.y, at.z = (float(v) for v in via)

@@ -14,17 +14,21 @@ from closeness import assert_transforms_close
 from motion_planners import PICK, tool_down
 from moveit_msgs.msg import Constraints
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from moveit_requests import BEYOND, UR5, Codes, joint_goal, line_request, motion_request
+from moveit_requests import (
+    BEYOND,
+    UR5,
+    Codes,
+    fk_request,
+    ik_request,
+    joint_goal,
+    line_request,
+    motion_request,
+)
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, LINK_NAMES, classify, forward, inverse
-from ur5_pick_place.nodes.messages.conversions import (
-    joint_state_msg,
-    matrix_to_pose,
-    pose_to_matrix,
-    trajectory_from_msg,
-)
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix, trajectory_from_msg
 
 PREFIX = ('-p', 'tf_prefix:=left_', '-r', '__ns:=/left')
 STEP = np.eye(4)
@@ -95,11 +99,7 @@ def test_with_a_prefix_the_frames_of_the_arm_carry_it(services, frame):
 @pytest.mark.parametrize('frame', FRAMES)
 def test_an_ik_pose_in_a_frame_of_the_arm_is_meant_at_the_robot_state(services, frame):
     expected = forward(UR5, PICK) @ STEP
-    request = GetPositionIK.Request()
-    wish = request.ik_request
-    wish.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
-    wish.pose_stamped.header.frame_id = frame
-    wish.pose_stamped.pose = matrix_to_pose(np.linalg.inv(pose_in_base(frame, PICK)) @ expected)
+    request = ik_request(np.linalg.inv(pose_in_base(frame, PICK)) @ expected, PICK, frame)
     for name in ('compute_ik', 'compute_ik_all'):
         reply = services[name](request, GetPositionIK.Response())
         assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
@@ -113,9 +113,7 @@ FIXED = ('base', 'base_link', 'base_link_inertia', 'flange', 'ft_frame')
 @pytest.mark.parametrize('frame', ['base', *FRAMES])
 def test_fk_gives_any_link_of_the_arm_in_any_frame_of_it(services, frame):
     links = ['tool0', 'tcp', *LINK_NAMES, *FIXED]
-    request = GetPositionFK.Request(fk_link_names=links)
-    request.header.frame_id = frame
-    request.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
+    request = fk_request(*links, q=PICK, frame=frame)
     reply = services['compute_fk'](request, GetPositionFK.Response())
     assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
     T_frame_base = np.eye(4) if frame == 'base' else np.linalg.inv(pose_in_base(frame, PICK))
@@ -138,8 +136,7 @@ def test_fk_takes_a_link_with_the_prefix_and_without(services, prefix):
 
 
 def test_fk_gives_the_world_where_tf_has_it_and_lists_what_it_knows(services):
-    request = GetPositionFK.Request(fk_link_names=['world'])
-    request.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
+    request = fk_request('world', q=PICK, frame='')
     reply = services['compute_fk'](request, GetPositionFK.Response())
     assert_transforms_close(pose_to_matrix(reply.pose_stamped[0].pose), np.eye(4), 1e-9, 1e-7)
     request.fk_link_names = ['moon']
@@ -154,11 +151,8 @@ def test_fk_gives_the_world_where_tf_has_it_and_lists_what_it_knows(services):
 @pytest.mark.parametrize('link', ['flange', 'ft_frame', 'wrist_3_link'])
 def test_any_link_that_is_fixed_to_the_tool_may_be_the_tip(services, link):
     expected = forward(UR5, PICK)
-    request = GetPositionIK.Request()
-    wish = request.ik_request
-    wish.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
-    wish.ik_link_name, wish.pose_stamped.header.frame_id = link, 'base'
-    wish.pose_stamped.pose = matrix_to_pose(pose_in_base(link, PICK))
+    request = ik_request(pose_in_base(link, PICK), PICK)
+    request.ik_request.ik_link_name = link
     reply = services['compute_ik'](request, GetPositionIK.Response())
     assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
     assert np.abs(forward(UR5, reply.solution.joint_state.position) - expected).max() < 1e-6
@@ -171,9 +165,8 @@ def test_a_difference_to_the_present_state_may_name_some_joints_only(services):
     message = joints(PRESENT)  # those of the beginning are old by now
     message.header.stamp.sec = 1
     services['joint_states'](message)
-    request = motion_request('PTP')
+    request = motion_request('PTP', goals=[joint_goal(PICK)])
     wish = request.motion_plan_request
-    wish.goal_constraints = [joint_goal(PICK)]
     wish.start_state.is_diff = True
     wish.start_state.joint_state = JointState(name=['elbow_joint', 'finger'], position=[1.4, 0.1])
     expected = PRESENT.copy()
@@ -227,16 +220,14 @@ def test_a_line_to_joints_ends_at_them_or_is_refused(services):
     T = forward(UR5, PICK) @ STEP
     rows, reached = inverse(UR5, T, q6=PICK[5])
     own = int(classify(UR5, PICK))
-    request = motion_request('LIN')
-    wish = request.motion_plan_request
-    wish.goal_constraints = [joint_goal(rows[own])]
+    request = motion_request('LIN', goals=[joint_goal(rows[own])])
     np.testing.assert_allclose(end_of(plan(services, request)), rows[own], atol=1e-6)
     turned = rows[own] + [0, 0, 0, 0, 0, -2 * np.pi * np.sign(rows[own][5])]
     others = [rows[k] for k in range(8) if reached[k] and k != own]
     for q in (turned, *others):
-        wish.goal_constraints = [joint_goal(q)]
+        reply = plan(services, motion_request('LIN', goals=[joint_goal(q)]))
         words = 'keeps its branch and turn; change these with PTP first'
-        check_refused(plan(services, request), Codes.GOAL_CONSTRAINTS_VIOLATED, words)
+        check_refused(reply, Codes.GOAL_CONSTRAINTS_VIOLATED, words)
 
 
 def test_a_goal_that_cannot_be_leaves_the_others_and_is_named(services):
@@ -282,10 +273,7 @@ def test_a_scaling_beyond_its_range_counts_as_1_with_a_warning(services, kind, v
     'planner_id', ['', 'AUTO', 'auto', 'PTP', 'ompl', 'RRTConnectkConfigDefault', 'BKPIECE']
 )
 def test_these_planners_go_straight_in_joint_space(services, planner_id):
-    request = motion_request('PTP')
-    wish = request.motion_plan_request
-    wish.planner_id, wish.goal_constraints = planner_id, [joint_goal(PICK + 0.1)]
-    reply = plan(services, request)
+    reply = plan(services, motion_request(planner_id, goals=[joint_goal(PICK + 0.1)]))
     np.testing.assert_allclose(end_of(reply), PICK + 0.1, atol=1e-9)
     q = np.array([p.positions for p in reply.trajectory.joint_trajectory.points])
     away = q - PICK - (q - PICK).mean(axis=1, keepdims=True)

@@ -22,11 +22,19 @@ from moveit_msgs.msg import (
     VisibilityConstraint,
 )
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK, GetPositionIK
-from moveit_requests import GOAL, Codes, box_message, joint_goal, line_request, motion_request, put
+from moveit_requests import (
+    GOAL,
+    Codes,
+    box_message,
+    ik_request,
+    joint_goal,
+    line_request,
+    motion_request,
+    put,
+)
 from shape_msgs.msg import Mesh, SolidPrimitive
 
 from ur5_pick_place.kinematics import BRANCHES
-from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 
 def attach(state: Any) -> None:
@@ -60,9 +68,7 @@ def test_a_state_that_a_request_cannot_make_is_refused_by_each_service(services,
 def requests_with_a_state(services: Services) -> Iterator[tuple[RobotState, Callable[[], Any]]]:
     """Give the robot state of a request to each service, and what sends the request."""
     motion, path = motion_request('PTP'), line_request()
-    fk, ik = GetPositionFK.Request(), GetPositionIK.Request()
-    ik.ik_request.pose_stamped.header.frame_id = 'base'
-    ik.ik_request.pose_stamped.pose = matrix_to_pose(GOAL)
+    fk, ik = GetPositionFK.Request(), ik_request(GOAL, None)
     yield motion.motion_plan_request.start_state, lambda: plan(services, motion)
     yield path.start_state, lambda: line(services, path)
     yield fk.robot_state, lambda: services['compute_fk'](fk, GetPositionFK.Response())

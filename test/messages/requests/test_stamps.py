@@ -11,9 +11,9 @@ from callbacks import callbacks_of, check_refused, line, nodes_alone, plan
 from fake_graph import ByHand
 from geometry_msgs.msg import PoseStamped, TransformStamped, TwistStamped
 from motion_planners import PICK, make_planner, tool_down
-from moveit_msgs.msg import AttachedCollisionObject, PlanningScene, PositionIKRequest
+from moveit_msgs.msg import AttachedCollisionObject, PlanningScene
 from moveit_msgs.srv import GetPlanningScene, GetPositionFK
-from moveit_requests import UR5, Codes, box_message, line_request, motion_request
+from moveit_requests import UR5, Codes, box_message, ik_request, line_request, motion_request
 from rclpy.serialization import serialize_message
 from scenes import pose as shifted
 from sensor_msgs.msg import JointState
@@ -284,10 +284,8 @@ def test_ik_and_fk_take_a_frame_where_it_was_at_the_stamp(cell, frame):
     requests = IkRequests(cell.node.cell, GroupSettings(), lambda: MOVED, None)
     goal = BASE @ tool_down(0.45, -0.15, 0.3, 0.5)
     T_frame = cell.T_base_link(frame, 2.0 if frame == 'tool0' else 3.0)
-    ik = PositionIKRequest()
-    ik.robot_state.joint_state = JointState(name=list(JOINT_NAMES), position=PICK.tolist())
-    ik.pose_stamped.header.frame_id, ik.pose_stamped.header.stamp = frame, cell.stamp(3.0)
-    ik.pose_stamped.pose = matrix_to_pose(np.linalg.inv(T_frame) @ goal)
+    ik = ik_request(np.linalg.inv(T_frame) @ goal, PICK, frame).ik_request
+    ik.pose_stamped.header.stamp = cell.stamp(3.0)
     q = requests.solve(ik).solutions[0].q
     np.testing.assert_allclose(BASE @ forward(UR5, q), goal, atol=1e-5)
     fk = GetPositionFK.Request(header=ik.pose_stamped.header, robot_state=ik.robot_state)

@@ -17,7 +17,7 @@ from moveit_msgs.msg import (
     OrientationConstraint,
     PositionConstraint,
 )
-from moveit_msgs.srv import GetCartesianPath, GetMotionPlan, GetPositionIK
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan, GetPositionFK, GetPositionIK
 from shape_msgs.msg import SolidPrimitive
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
@@ -55,8 +55,17 @@ def ik_request(
     return request
 
 
-def motion_request(planner_id: str = 'LIN', T: np.ndarray = GOAL) -> GetMotionPlan.Request:
-    """A goal for the tool in base, from a known start."""
+def fk_request(*links: str, q: np.ndarray = HOME, frame: str = 'base') -> GetPositionFK.Request:
+    request = GetPositionFK.Request(fk_link_names=list(links))
+    request.header.frame_id = frame
+    request.robot_state.joint_state = joint_state_msg(q, JOINT_NAMES)
+    return request
+
+
+def motion_request(
+    planner_id: str = 'LIN', T: np.ndarray = GOAL, goals: Sequence[Constraints] = ()
+) -> GetMotionPlan.Request:
+    """A goal for the tool in base, or other `goals`, from a known start."""
     request = GetMotionPlan.Request()
     wish = request.motion_plan_request
     wish.planner_id = planner_id
@@ -78,6 +87,7 @@ def motion_request(planner_id: str = 'LIN', T: np.ndarray = GOAL) -> GetMotionPl
         at = arc_point.constraint_region.primitive_poses[0].position
         at.x, at.y, at.z = x, y, z
         wish.path_constraints = Constraints(name='interim', position_constraints=[arc_point])
+    wish.goal_constraints = list(goals) or wish.goal_constraints
     return request
 
 
