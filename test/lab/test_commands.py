@@ -52,6 +52,12 @@ class Refusing(InProcessCell):
         raise InvalidInput('refused')
 
 
+def problem(kind, fault='safeguard_stop', stage='start'):
+    cell = kind({})
+    cell.teach(START, TARGET)
+    return Case(cell, fault, START, TARGET, 0.16, stage).run().problem
+
+
 @pytest.mark.parametrize(
     ('kind', 'stage', 'said'),
     [
@@ -60,31 +66,24 @@ class Refusing(InProcessCell):
     ],
 )
 def test_a_fault_that_never_came_is_no_passed_case(kind, stage, said):
-    cell = kind({})
-    cell.teach(START, TARGET)
-    assert Case(cell, 'protective_stop', START, TARGET, 0.16, stage).run().problem == said
+    assert problem(kind, 'protective_stop', stage) == said
 
 
 class Restless(InProcessCell):
     """Sends the controller something at every look."""
 
-    looks = 0
+    looks, motions, holds = 0, 1, 0
 
     @property
     def commands(self):
         self.looks += 1
-        return self.looks, 0, 0
+        return self.looks * self.motions, self.looks * self.holds, 0
 
 
-class Insistent(InProcessCell):
+class Insistent(Restless):
     """Tells the arm more than often enough to stay."""
 
-    looks = 0
-
-    @property
-    def commands(self):
-        self.looks += 8
-        return 0, self.looks, 0
+    motions, holds = 0, 8
 
 
 class Drifting(InProcessCell):
@@ -109,12 +108,6 @@ class Faltering(InProcessCell):
         self.stop()
 
 
-def outcome(kind):
-    cell = kind({})
-    cell.teach(START, TARGET)
-    return Case(cell, 'safeguard_stop', START, TARGET, 0.16, 'start').run()
-
-
 @pytest.mark.parametrize(
     ('kind', 'words'),
     [
@@ -126,7 +119,7 @@ def outcome(kind):
     ],
 )
 def test_a_cell_that_does_wrong_is_told_so(kind, words):
-    assert words in outcome(kind).problem
+    assert words in problem(kind)
 
 
 def test_a_part_that_was_turned_by_a_right_angle_is_misplaced():

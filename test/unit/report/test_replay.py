@@ -14,11 +14,8 @@ import numpy as np
 import pytest
 import rclpy
 from builtin_interfaces.msg import Time
+from driver_client import LATCHED, DriverClient
 from geometry_msgs.msg import TransformStamped
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
-from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 from recordings import BEGIN, nodding, write_foreign, write_recording
 from sensor_msgs.msg import JointState
@@ -34,28 +31,9 @@ REPORT = Path(sys.executable).with_name('report')
 EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]
 
 
-class Viewer:
-    """A node with an executor, in a context of its own."""
-
-    def __init__(self) -> None:
-        self._context = Context()
-        rclpy.init(context=self._context)
-        self.node = Node('viewer', context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self.node)
-
-    def look(self) -> None:
-        self._executor.spin_once(timeout_sec=0.1)
-
-    def close(self) -> None:
-        self._executor.shutdown()
-        self.node.destroy_node()
-        self._context.try_shutdown()
-
-
 @pytest.fixture
-def viewer(ros_domain: int) -> Iterator[Viewer]:
-    with contextlib.closing(Viewer()) as found:
+def viewer(ros_domain: int) -> Iterator[DriverClient]:
+    with contextlib.closing(DriverClient()) as found:
         yield found
 
 
@@ -133,7 +111,7 @@ def test_joints_and_events_are_published_in_their_time(viewer, tmp_path):
     viewer.node.create_subscription(String, 'pick_place/event', heard.append, 10)
     process, begin = replay(tmp_path), time.monotonic()
     while process.poll() is None:
-        viewer.look()
+        viewer.spin_once(0.1)
         assert time.monotonic() < begin + 60.0
     assert process.returncode == 0, process.communicate()[1]
     assert 'replayed 401 messages' in process.communicate()[0]
@@ -154,36 +132,26 @@ def test_a_viewer_that_comes_later_gets_the_plan_and_the_frames_of_every_publish
     others = [('/tf_static', frame, BEGIN) for frame in frames]
     others.append(('/pick_place/markers', plan, BEGIN))
     write_recording(tmp_path / 'run.mcap', nodding(1500), EVENTS, others=others)
-    heard: list = []
-    end = time.monotonic() + 60.0
-    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-    joints = viewer.node.create_subscription(JointState, 'joint_states', heard.append, 10)
     process = replay(tmp_path)
     try:
-        while not heard and time.monotonic() < end:
-            viewer.look()
-        viewer.node.destroy_subscription(joints)
-        heard.clear()
-        viewer.node.create_subscription(TFMessage, 'tf_static', heard.append, latched)
-        viewer.node.create_subscription(MarkerArray, 'pick_place/markers', heard.append, latched)
-        while len(heard) < 3 and process.poll() is None and time.monotonic() < end:
-            viewer.look()
+        viewer.until(lambda: viewer.joints, 'the joints', wall=60.0)
+        heard: list = []
+        viewer.hear(TFMessage, 'tf_static', heard.append, LATCHED)
+        viewer.hear(MarkerArray, 'pick_place/markers', heard.append, LATCHED)
+        viewer.until(lambda: all(m in heard for m in (*frames, plan)), 'plan and frames', 60.0)
     finally:
         process.terminate()
         process.communicate()
-    assert all(message in heard for message in (*frames, plan))
 
 
 @pytest.mark.drill
 def test_beside_another_source_of_joints_nothing_is_published(viewer, tmp_path):
     write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS)
     viewer.node.create_publisher(JointState, 'joint_states', 10)
-    heard: list = []
-    viewer.node.create_subscription(JointState, 'joint_states', heard.append, 300)
     said = replay(tmp_path).communicate(timeout=60.0)[1]
     assert 'not replayed' in said and 'joint_states' in said and len(said.splitlines()) == 1
     viewer.look()
-    assert not heard
+    assert not viewer.joints
 
 
 @pytest.mark.parametrize('domain', ['abc', '300', '-1'])

@@ -158,30 +158,23 @@ def test_the_parts_of_a_cycle_are_found_by_where_it_grips_and_releases():
     assert [i for i, step in enumerate(steps[1:]) if step.released > steps[i].released] == released
 
 
-def test_parts_of_one_cycle_lie_where_they_wait_and_then_where_they_were_laid():
-    moved = (Transfer('a', 'b'), Transfer('c', 'd'))
-    poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcd')}
-    assert [p.pose for p in others([poses], 0, moved, 0)] == [poses['c']]
-    assert others([poses], 0, moved, 1, near=['b', 'above_b', 'c']) == ()
-    assert [p.pose for p in others([poses], 0, moved, 1)] == [poses['b']]
+POSES = {name: by_pose(0.1 * k) for k, name in enumerate('abcde')} | {'x': by_pose(0.104)}
+SPOTS = {name: name for name in 'abcde'} | {'x': 'b'}
 
 
-def test_a_part_that_is_laid_down_and_taken_up_again_is_there_in_between_alone():
-    moved = (Transfer('a', 'b'), Transfer('c', 'd'), Transfer('b', 'e'))
-    poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcde')}
-    assert [p.pose for p in others([poses], 0, moved, 0)] == [poses['c']]
-    assert [p.pose for p in others([poses], 0, moved, 1)] == [poses['b']]
-    assert [p.pose for p in others([poses], 0, moved, 2)] == [poses['d']]
-
-
-def test_a_part_that_will_be_gripped_elsewhere_lies_where_it_was_put():
-    """While another part is moved, with b and x one spot."""
-    moved = (Transfer('a', 'b'), Transfer('c', 'a'), Transfer('x', 'd'))
-    poses = {name: by_pose(0.1 * k) for k, name in enumerate('abcd')} | {'x': by_pose(0.104)}
-    spots = {name: name for name in 'abcd'} | {'x': 'b'}
-    assert others([poses], 0, moved, 0, (), spots) == ((poses['c'], -1),)
-    assert others([poses], 0, moved, 1, (), spots) == ((poses['b'], 0),)
-    assert others([poses], 0, moved, 2, (), spots) == ((poses['a'], 1),)
+@pytest.mark.parametrize(
+    ('moved', 'lying'),
+    [
+        ('ab cd', [('c', -1), ('b', 0)]),
+        ('ab cd be', [('c', -1), ('b', 0), ('d', 1)]),  # what is taken up again is gone again
+        ('ab ca xd', [('c', -1), ('b', 0), ('a', 1)]),  # what will be gripped as it lies at x
+    ],
+)
+def test_parts_of_one_cycle_lie_where_they_wait_and_then_where_they_were_put(moved, lying):
+    transfers = [Transfer(*places) for places in moved.split()]
+    for released, (name, by) in enumerate(lying):
+        assert others([POSES], 0, transfers, released, (), SPOTS) == ((POSES[name], by),)
+    assert others([POSES], 0, transfers[:2], 1, near=['b', 'above_b', 'c']) == ()
 
 
 # What is replaced in GOOD by what, a text in the line of the error where that is another one than
