@@ -7,8 +7,6 @@ from types import ModuleType
 
 import pytest
 
-pytest.importorskip('pinocchio')
-
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:

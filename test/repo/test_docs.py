@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each of our commands, arguments and files that pages and workflows name exists."""
+"""Each of our commands, arguments and files that pages and workflows name exists; `--help`."""
 
 import argparse
 import ast
+import contextlib
 import importlib
 import re
 import shlex
@@ -12,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+import rclpy
 import yaml
 
 from ur5_pick_place.client import PickPlaceClient
@@ -28,6 +30,8 @@ PAGES = {
 }
 WORKFLOWS = {p.name: p for p in REPO.glob('.github/workflows/*.yml')}
 NAMING = {**PAGES, **WORKFLOWS}
+EXECUTABLES = dict(re.findall(r"f'(\w+) = {NAME}\.([\w.]+:\w+)'", (REPO / 'setup.py').read_text()))
+NODES = {name for name, place in EXECUTABLES.items() if place.startswith('nodes.')}
 
 
 def text_of(page):
@@ -66,9 +70,8 @@ def test_every_launch_argument_exists():
 
 def test_every_executable_and_make_target_exists():
     text = '\n'.join([*map(text_of, PAGES), *map(commands_of, WORKFLOWS)])
-    declared = re.findall(r"f'(\w+) = ", (REPO / 'setup.py').read_text())
     named = re.findall(r'ros2 run ur5_pick_place\s+(\w+)', text)
-    assert named and set(named) <= set(declared)
+    assert named and set(named) <= EXECUTABLES.keys()
     targets = re.findall(r'^(\w+):', (REPO / 'Makefile').read_text(), re.MULTILINE)
     named = re.findall(r'(?:^|`)make (\w+)', text, re.MULTILINE)
     assert named and set(named) <= set(targets)
@@ -148,6 +151,26 @@ def test_every_page_is_short_and_in_the_tree_of_the_site(page):
         assert f'def {part}(' in generator
 
 
+def main_of(name):
+    module, function = EXECUTABLES[name].split(':')
+    return getattr(importlib.import_module(f'ur5_pick_place.{module}'), function)
+
+
+@pytest.mark.parametrize('name', EXECUTABLES)
+def test_help_starts_nothing_gives_an_example_and_the_parameters(name, monkeypatch, capsys):
+    assert {'ik_service', 'trajectory_planner', 'pick_place', 'sim_driver'} <= NODES
+    monkeypatch.setattr(rclpy, 'init', lambda *_, **__: pytest.fail('--help must not start ROS'))
+    monkeypatch.setattr(sys, 'argv', [name, '--help', '--ros-args', '-p', 'a:=1'])
+    with contextlib.suppress(SystemExit):
+        assert not main_of(name)()
+    text = capsys.readouterr().out
+    assert text.startswith('usage: ')
+    assert re.search(rf'Example:\s.*\b{name}\b', text, re.DOTALL), text
+    if name in NODES:
+        parameters = read_parameters(CONFIG / f'{name}.yaml')
+        assert len(parameters) >= 3 and all(f'{parameter}: ' in text for parameter in parameters)
+
+
 class Parsed(Exception):
     """The arguments are valid; nothing is to be started."""
 
@@ -161,10 +184,8 @@ def lines_of(start):
 
 @pytest.mark.parametrize('line', lines_of(r'\.venv/bin/|ros2 run ur5_pick_place '))
 def test_every_command_line_has_arguments_that_its_command_takes(line, monkeypatch):
-    text = (REPO / 'setup.py').read_text()
-    entries = dict(re.findall(r"f'(\w+) = {NAME}\.([\w.]+:\w+)'", text))
     name, *words = shlex.split(line.replace('<file>', 'FILE'))
-    if name in ('python', 'dask') or 'nodes.' in entries[name]:
+    if name in ('python', 'dask') or name in NODES:
         return
     parse = argparse.ArgumentParser.parse_args
 
@@ -174,9 +195,15 @@ def test_every_command_line_has_arguments_that_its_command_takes(line, monkeypat
 
     monkeypatch.setattr(argparse.ArgumentParser, 'parse_args', check)
     monkeypatch.setattr(sys, 'argv', [name, *words])
-    module, function = entries[name].split(':')
     with pytest.raises(Parsed):
-        getattr(importlib.import_module(f'ur5_pick_place.{module}'), function)()
+        main_of(name)()
+
+
+@pytest.mark.drill
+def test_the_page_of_interfaces_explains_every_name_and_no_other(monkeypatch):
+    monkeypatch.syspath_prepend(REPO / 'docs')
+    page = importlib.import_module('generate').interfaces()  # raises with the names
+    assert '`plan_kinematic_path`' in page and '## Of the driver' in page
 
 
 @pytest.mark.parametrize('line', lines_of('make '))
