@@ -170,7 +170,7 @@ class MotionPlanner:
         is_inside = are_within(q, limits.q_min, limits.q_max)
         if not is_inside and (reason := self._why_outside(q)):
             return reason
-        return str(self.collision.check_path(q) or '')
+        return str(self.collision.check_nearby(q) or '')
 
     def _why_outside(self, q: Array) -> str:
         """Return which joint of a path (n, 6) [rad] its start does not allow; empty if none."""

@@ -13,14 +13,16 @@ contact only.
 
 import copy
 import threading
+from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import Model, check_joints
+from ur5_pick_place.kinematics._ik import are_within
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.collision.geometry import ClearanceTests, Geometry, attached_name
@@ -33,6 +35,9 @@ TOUCH_DEPTH = 0.003  # [m]
 OWN_MARGIN = 0.005
 # Between samples the margin is guaranteed up to this tolerance [m].
 RESOLUTION = 0.001
+# By which a box of joints exceeds a path: doubled if it is free, else halved, within these [rad].
+_LEAST_ROOM, _MOST_ROOM = 1e-4, 0.1
+_BOXES = 2  # that are kept: of the arm where it is, and of its path ahead
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,16 @@ class PathContact:
         return str(self.contact)
 
 
+@dataclass
+class _OfThread:
+    """What one thread tests with, and the boxes (low, high) (6,) [rad] it last proved free."""
+
+    exact: ClearanceTests  # of the required clearance
+    wide: ClearanceTests  # of any other
+    boxes: deque[tuple[Array, Array]] = field(default_factory=lambda: deque(maxlen=_BOXES))
+    room: float = _MOST_ROOM
+
+
 class CollisionModel:
     """One arm in one scene; safe to share between threads."""
 
@@ -77,7 +92,7 @@ class CollisionModel:
         self._allowed = np.zeros(len(self._geometry.pairs), dtype=bool)
         own = min(scene.margin, OWN_MARGIN)
         self._margins = np.where(self._geometry.is_own, own, scene.margin)
-        self._of_thread = threading.local()
+        self._threads = threading.local()
 
     def allowing(self, pairs: Iterable[tuple[str, str]]) -> 'CollisionModel':
         """
@@ -119,8 +134,8 @@ class CollisionModel:
 
     def check(self, q: ArrayLike) -> Contact | None:
         """Return the worst contact at joints (6,) [rad], if any."""
-        joints, (tests, _) = _one(q), self._tests()
-        return None if tests.is_free(joints) else self._contacts(joints)[0]
+        joints = _one(q)
+        return None if self._of_thread.exact.is_free(joints) else self._contacts(joints)[0]
 
     def contacts(self, q: ArrayLike) -> list[Contact]:
         """Return every contact at joints (6,) [rad], the worst first."""
@@ -128,7 +143,7 @@ class CollisionModel:
 
     def collides(self, q: ArrayLike) -> NDArray[np.bool_]:
         """Return which of joints (..., 6) [rad] have a contact, shape (...)."""
-        joints, (tests, _) = check_joints(q), self._tests()
+        joints, tests = check_joints(q), self._of_thread.exact
         hit = [not tests.is_free(row) for row in joints.reshape(-1, 6)]
         return np.array(hit, dtype=bool).reshape(joints.shape[:-1])
 
@@ -138,17 +153,35 @@ class CollisionModel:
 
         `q` (n, 6): joint positions [rad], joined by straight lines in joint space.
         """
-        joints = check_joints(q)
-        if joints.ndim != 2 or not len(joints):
-            raise InvalidInput(f'path has shape {joints.shape}: must be (n, 6), n at least 1')
+        joints = _path(q)
         sample = self._first_contact(joints)
         if sample is None:
             return None
         return PathContact(sample, self._contacts(_between(joints, sample))[0])
 
+    def check_nearby(self, q: Array) -> PathContact | None:
+        """
+        Return what `check_path` does, for a path (n, 6) [rad] close to this thread's last ones.
+
+        Most need no test: they lie within a box of joints that is proved free. From its middle to
+        any other of its joints distances change by at most L / 2, with L from corner to corner.
+        """
+        mine = self._of_thread
+        if len(q) and any(are_within(q, low, high) for low, high in mine.boxes):
+            return None
+        joints, room = _path(q), mine.room
+        low, high = joints.min(axis=0) - room, joints.max(axis=0) + room
+        mine.wide.require(self._margins + self._geometry.pair_levers @ (high - low) / 2.0)
+        if not mine.wide.is_free((low + high) / 2.0):
+            mine.room = max(room / 2.0, _LEAST_ROOM)
+            return self.check_path(joints)
+        mine.boxes.append((low, high))
+        mine.room = min(2.0 * room, _MOST_ROOM)
+        return None
+
     def _first_contact(self, q: Array) -> float | None:
         """Return the position of the first contact along a path (n, 6) [rad], or None."""
-        tests, wide = self._tests()
+        tests, wide = self._of_thread.exact, self._of_thread.wide
         if len(q) == 1:
             return None if tests.is_free(q[0]) else 0.0
         half_change = (np.abs(q[1:] - q[:-1]) @ self._geometry.pair_levers.T).max(axis=0) / 2.0
@@ -176,21 +209,20 @@ class CollisionModel:
             half_change /= 2.0
         return first if first < len(q) else None
 
-    def _tests(self) -> tuple[ClearanceTests, ClearanceTests]:
-        """Return this thread's tests of the required clearance, and those of any other."""
-        found: tuple[ClearanceTests, ClearanceTests] | None
-        found = getattr(self._of_thread, 'tests', None)
+    @property
+    def _of_thread(self) -> _OfThread:
+        found: _OfThread | None = getattr(self._threads, 'found', None)
         if found is None:
-            found = self._of_thread.tests = self.tests(), self.tests()
+            found = self._threads.found = _OfThread(self.tests(), self.tests())
         return found
 
     def _requiring(self, margins: Array) -> 'CollisionModel':
         other = copy.copy(self)
-        other._margins, other._of_thread = margins, threading.local()
+        other._margins, other._threads = margins, threading.local()
         return other
 
     def _contacts(self, q: Array) -> list[Contact]:
-        tests, _ = self._tests()
+        tests = self._of_thread.exact
         measured = [(pair, *tests.distance(q, pair)) for pair in tests.touching(q)]
         found = []
         for pair, distance, (x, y, z) in measured:
@@ -217,6 +249,13 @@ def _one(q: ArrayLike) -> Array:
     joints = check_joints(q)
     if joints.shape != (6,):
         raise InvalidInput(f'q has shape {joints.shape}: must be (6,)')
+    return joints
+
+
+def _path(q: ArrayLike) -> Array:
+    joints = check_joints(q)
+    if joints.ndim != 2 or not len(joints):
+        raise InvalidInput(f'path has shape {joints.shape}: must be (n, 6), n at least 1')
     return joints
 
 

@@ -173,6 +173,41 @@ def test_before_the_contact_that_a_sweep_finds_nothing_is_nearer_than_it_proves(
     assert 5 < sum(found_any) < 28
 
 
+def test_paths_near_others_are_judged_as_if_they_were_alone(rng):
+    """On motions up to a contact; that of a stretched arm needs nearly all of the bound."""
+    alone, found = CollisionModel(UR5, SCENE), []
+    starts = random_free(rng, alone, 8)
+    starts[4:] = [0.0, -0.6, 0.0, 0.0, 0.0, 0.0]
+    ends = starts + rng.normal(0.0, 0.8, starts.shape)
+    ends[4:] = starts[4:] + [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]
+    for begin, end in zip(starts, ends, strict=True):
+        if (first := alone.check_path([begin, end])) is None:
+            continue
+        nearby, ahead = CollisionModel(UR5, SCENE), 10.0 ** rng.uniform(-2.5, -1.0)
+        for at in first.sample + ahead * np.linspace(-1.5, 0.5, 100):
+            path = begin + np.array([[at], [at + ahead]])[: rng.integers(1, 3)] * (end - begin)
+            contact = nearby.check_nearby(path)
+            assert str(contact) == str(alone.check_path(path))
+            found.append(contact is not None)
+    assert 0.2 < np.mean(found) < 0.8
+
+
+def test_few_paths_of_a_slow_motion_are_tested(monkeypatch):
+    """Nearly none far from all bodies, and less than one in two as the fingers approach."""
+    tested, is_free = [], ClearanceTests.is_free
+    monkeypatch.setattr(ClearanceTests, 'is_free', lambda *of: tested.append(1) or is_free(*of))
+    heights = np.linspace(0.2, HALF_CUBE, 300)
+    q = np.array([elbow_up_at(0.45, 0.0, height) for height in heights])
+    collision, counts = CollisionModel(UR5, SCENE), []
+    for here, ahead in zip(q, q[10:], strict=False):
+        before = len(tested)
+        assert collision.check_nearby(here[None]) is None
+        assert collision.check_nearby(np.array([here, ahead])) is None
+        counts.append(len(tested) - before)
+    assert np.mean(counts[:100]) < 0.5
+    assert np.mean(counts) < 1.0, 'three alone'
+
+
 def test_a_contact_late_on_a_long_path_is_counted_from_its_start():
     q = np.linspace(HOME, HOME + np.deg2rad([0, 60, 0, 0, 0, 0]), 1000)
     collision = CollisionModel(UR5, SCENE)
