@@ -36,7 +36,7 @@ OWN_MARGIN = 0.005
 # Between samples the margin is guaranteed up to this tolerance [m].
 RESOLUTION = 0.001
 # By which a box of joints exceeds a path: doubled if it is free, else halved, within these [rad].
-_LEAST_ROOM, _MOST_ROOM = 1e-4, 0.1
+_LEAST_ROOM, _MOST_ROOM = 1e-4, 0.02
 _BOXES = 2  # that are kept: of the arm where it is, and of its path ahead
 
 
