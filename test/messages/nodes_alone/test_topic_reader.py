@@ -15,7 +15,7 @@ from fake_graph import ByHand, Talk
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from rclpy.serialization import deserialize_message
+from rclpy.serialization import deserialize_message, serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, String
@@ -25,9 +25,16 @@ from ur_dashboard_msgs.srv import GetProgramState
 from ur5_pick_place.nodes.driver import joint_listener
 from ur5_pick_place.nodes.driver.driver_link import DriverLink
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
+from ur5_pick_place.nodes.messages.conversions import (
+    joints_from_state,
+    to_seconds,
+    velocities_from_state,
+)
+from ur5_pick_place.nodes.messages.joint_layout import JointLayout
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED, Unheard
+from ur5_pick_place.nodes.ros.topic_reader import BoundedReader
 
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
@@ -164,6 +171,48 @@ def test_a_publisher_that_changes_its_order_or_forgets_a_joint_is_read_anew(talk
     without.velocity = []
     take(without)
     assert len(heard) == 2 and 'velocity' in bad[1]
+
+
+@pytest.mark.parametrize('frame', ['', 'base', 'base_link'])
+@pytest.mark.parametrize('efforts', [0, 7])
+def test_of_a_publisher_only_the_first_message_is_converted(
+    talk, rng, monkeypatch, frame, efforts
+):
+    """rclpy takes longer for it than all else that is done with it."""
+    take, heard, bad = listener(talk)
+    converted, read = [], BoundedReader.read
+    monkeypatch.setattr(
+        BoundedReader, 'read', lambda self, data: converted.append(data) or read(self, data)
+    )
+    for i in range(5):
+        q, qd = rng.normal(size=6), rng.normal(size=6)
+        message = joints(q, 5.0 + i, qd=qd)
+        message.header.frame_id = frame
+        message.name = ['finger', *message.name]
+        message.position, message.velocity = [0.1, *message.position], [0.1, *message.velocity]
+        message.effort = rng.normal(size=efforts).tolist()
+        take(message)
+        np.testing.assert_array_equal([heard[-1].q, heard[-1].qd], [q, qd])
+        assert heard[-1].stamp == 5.0 + i
+    assert len(converted) == 1 and not bad
+
+
+def test_what_is_not_converted_is_read_as_rclpy_would_or_not_at_all(rng):
+    """Whichever bit of a message is wrong; some are padding, which may be anything."""
+    message = joints(rng.normal(size=6), 5.0)
+    message.effort = [0.5] * 6
+    layout, data = JointLayout(message, NAMES, True), bytes(serialize_message(message))
+    refused = 0
+    for i in range(4, len(data)):
+        wrong = data[:i] + bytes([data[i] ^ 1]) + data[i + 1 :]
+        if (found := layout.read(wrong)) is None:
+            refused += 1
+            continue
+        same = deserialize_message(wrong, JointState)
+        assert found[0] == to_seconds(same.header.stamp) and same.name == message.name
+        np.testing.assert_array_equal(found[1], joints_from_state(same, NAMES))
+        np.testing.assert_array_equal(found[2], velocities_from_state(same, NAMES))
+    assert refused > 80 and layout.read(data) and not layout.read(data[:-8])
 
 
 def test_velocities_that_nobody_reads_may_be_missing(talk, rng):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the arm's joints from a topic on which other devices publish too."""
 
+import itertools
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from rclpy.node import Node
@@ -19,6 +20,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
     velocities_from_state,
 )
+from ur5_pick_place.nodes.messages.joint_layout import JointLayout
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader, Period
@@ -33,7 +35,7 @@ _QOS = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
 _LARGEST = 16_384  # [bytes] of a message that is converted; six joints take 300
 # [s] of silence after which a publisher has gone. A driver does not restart that fast.
 _GONE = 1.0
-_UNREAD: Array = np.full(6, np.nan)
+_NONE: Array = np.empty(0)
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Joints:
     """The arm's joints in a message."""
 
     stamp: float  # when it was measured [s]
-    # (6,) [rad], [rad/s]; `qd` is NaN where velocities are not read
+    # (6,) [rad], [rad/s]; `qd` is empty where velocities are not read
     q: Array
     qd: Array
     # stamp and joints of the valid messages that were taken with it, oldest first
@@ -73,8 +75,10 @@ class OneSource:
         One without some of the joints is judged by its reader. `publisher` and `number` as in
         `TakenMessage`.
         """
-        if not set(names).issubset(state.name):
-            return ''
+        return self.judge(publisher, number) if set(names).issubset(state.name) else ''
+
+    def judge(self, publisher: bytes, number: int) -> str:
+        """Return the same of a message with all joints of the arm."""
         now = time.monotonic()
         self._seen[publisher or self._by_number(number)] = now
         if len(self._seen) > 1:
@@ -109,6 +113,16 @@ class OneSource:
         )
 
 
+class _Sample(NamedTuple):
+    """The arm's part of a message; `problem` = why its numbers are not to be used."""
+
+    stamp: float
+    q: Array
+    qd: Array
+    problem: str = ''
+    is_whole: bool = True  # whether it has all joints of the arm
+
+
 class JointListener:
     """
     Subscribes to `joint_states`; ignores messages of other devices.
@@ -135,6 +149,7 @@ class JointListener:
         self._stamp: float | None = None
         self._source = OneSource(node)
         self._reader = BoundedReader(node, JointState, _TOPIC, _LARGEST)
+        self._layout: JointLayout | None = None
         self.poll = node.reader.subscribe(JointState, _TOPIC, self._take, _QOS, period)
 
     def record_in(self, history: Timeline[Array]) -> None:
@@ -142,41 +157,51 @@ class JointListener:
         self._history = history
 
     def _take(self, waiting: Sequence[TakenMessage]) -> None:
-        problem, states = '', []
+        problem, samples = '', []
         for message in waiting:
-            state = self._reader.read(message.data)
-            if state is not None and is_of_this_arm(state, self._names):
-                states.append(state)
-                origin = message.publisher, message.number
-                problem = self._source.problem(state, self._names, *origin) or problem
+            if sample := self._read(message.data):
+                samples.append(sample)
+                if sample.is_whole:
+                    problem = self._source.judge(message.publisher, message.number) or problem
         if problem:
             if self._history is not None:
                 self._history.forget(problem)
             self._on_bad(problem)
-        elif states:
-            self._use(states)
+        elif samples:
+            self._use(samples)
 
-    def _use(self, states: Sequence[JointState]) -> None:
-        stamps = [to_seconds(state.header.stamp) for state in states]
+    def _read(self, data: bytes) -> _Sample | None:
+        """Return the arm's part of a message; None if it has none, or cannot be read."""
+        if self._layout and (found := self._layout.read(data)):
+            return _Sample(*found)
+        state = self._reader.read(data)
+        if state is None or not is_of_this_arm(state, self._names):
+            return None
+        stamp, qd = to_seconds(state.header.stamp), _NONE
+        try:
+            q = joints_from_state(state, self._names)
+            if self._with_velocities:
+                qd = velocities_from_state(state, self._names)
+        except InvalidInput as error:
+            is_whole = set(self._names).issubset(state.name)
+            return _Sample(stamp, _NONE, _NONE, str(error), is_whole)
+        self._layout = JointLayout(state, self._names, self._with_velocities)
+        return _Sample(stamp, q, qd)
+
+    def _use(self, samples: Sequence[_Sample]) -> None:
+        stamps = [sample.stamp for sample in samples]
         before = stamps[0] if self._stamp is None else self._stamp
-        gap = max(abs(b - a) for a, b in pairwise([before, *stamps]))
+        gap = max(abs(b - a) for a, b in itertools.pairwise([before, *stamps]))
         self._stamp = stamps[-1]
         valid = []
-        for stamp, state in zip(stamps, states, strict=True):
-            try:
-                valid.append((stamp, *self._numbers(state)))
-            except InvalidInput as error:
-                self._on_bad(str(error))  # even if valid ones follow
+        for sample in samples:
+            if sample.problem:
+                self._on_bad(sample.problem)  # even if valid ones follow
                 continue
+            valid.append(sample)
             if self._history is not None:
-                self._history.add(stamp, valid[-1][1])
+                self._history.add(sample.stamp, sample.q)
         if valid:
-            *others, (stamp, q, qd) = valid
-            earlier = tuple((stamp, q) for stamp, q, _ in others)
+            *others, (stamp, q, qd, *_) = valid
+            earlier = tuple((sample.stamp, sample.q) for sample in others)
             self._on_joints(Joints(stamp, q, qd, earlier, gap))
-
-    def _numbers(self, state: JointState) -> tuple[Array, Array]:
-        q = joints_from_state(state, self._names)
-        if self._with_velocities:
-            return q, velocities_from_state(state, self._names)
-        return q, _UNREAD
