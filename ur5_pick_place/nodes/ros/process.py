@@ -153,7 +153,7 @@ def _poll_clock(node: SerialNode) -> None:
             subscription.callback = lambda m, receive=receive: (
                 receive(m) if m.clock.sec >= 0 else None
             )
-            node.reader.take_over(subscription, node.reader.shortest_period)
+            node.reader.take_over(subscription)
 
 
 def _exit_now(code: int) -> NoReturn:

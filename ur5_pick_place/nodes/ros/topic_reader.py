@@ -32,6 +32,7 @@ _EARLY = 0.25
 # Pause after each pass, in which the lock is free [s]. An RLock is not fair: without the pause
 # this thread kept the executor's thread waiting for a second.
 _PAUSE = 5e-4
+_LONGEST = 1.0  # [s] between two passes
 _JOIN_TIMEOUT = 1.0  # [s] for the last pass to end
 _WARNING_PERIOD = 10.0  # [s]
 
@@ -44,6 +45,9 @@ class _Check:
     call: Callable[[], object]
     period: Period
     last: float  # steady clock [s]
+
+    def is_due(self, now: float) -> bool:
+        return self.last + (1.0 - _EARLY) * self.period() <= now
 
     def time_to_next(self, now: float) -> float:
         return self.last + self.period() - now
@@ -60,6 +64,7 @@ class TopicReader:
     def __init__(self, node: Node, lock: Any) -> None:
         self._node, self._lock = node, lock
         self._checks: list[_Check] = []
+        self._first: list[Callable[[], object]] = []  # of each pass
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -100,8 +105,12 @@ class TopicReader:
         self.every(period, poll)
         return poll
 
-    def take_over(self, subscription: Any, period: float | Period) -> None:
-        """Poll a subscription that rclpy has made, for which executors then wait no longer."""
+    def take_over(self, subscription: Any) -> None:
+        """
+        Poll a subscription that rclpy has made first in each pass, but once a second at least.
+
+        Executors then wait for it no longer.
+        """
         # Its events too: Fast DDS ends a wait for them with each message.
         for entity in (subscription, *subscription.event_handlers):
             entity.callback_group = PolledOnly()
@@ -110,18 +119,13 @@ class TopicReader:
             for message in take_with_info(subscription, 1):
                 subscription.callback(message.data)
 
-        self.every(period, poll)
+        self._first.append(poll)
+        self.every(_LONGEST, lambda: None)
 
     def every(self, period: float | Period, check: Callable[[], object]) -> None:
         """Call a function once per period [s]."""
         of_now = period if callable(period) else lambda: period
         self._checks.append(_Check(check, of_now, time.monotonic()))
-
-    @property
-    def shortest_period(self) -> Period:
-        """The period of what is polled most often; 1 s where nothing is."""
-        periods = [check.period for check in self._checks]
-        return lambda: min((period() for period in periods), default=1.0)
 
     @contextlib.contextmanager
     def running(self, on_failure: Callable[[Exception], object]) -> Iterator[None]:
@@ -156,9 +160,11 @@ class TopicReader:
             on_failure(error)
 
     def _pass(self) -> None:
+        for poll in self._first:
+            poll()
         now = time.monotonic()
         for check in self._checks:
-            if check.time_to_next(now) <= _EARLY * check.period():
+            if check.is_due(now):
                 check.last = now
                 check.call()
 
