@@ -5,7 +5,6 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from rclpy.client import Client
@@ -27,13 +26,14 @@ _REPLY, _BUSY_REPLY = 0.03, 0.25
 _TICK = 0.01  # [s, steady clock]
 _BUSY = 0.02  # share of the time in which this node waits for a processor
 _SAMPLES = 21  # of that, one each `_PERIOD`
+_SCHEDULED = '/proc/thread-self/schedstat'
 _LATCHING_PERIOD = 0.5  # [s, steady clock] between requests to a planner that comes back
 
 
 def _waited() -> float:
     """Return how long this thread has waited for a processor [s]; 0 where Linux is not asked."""
-    with suppress(OSError, IndexError, ValueError):
-        return 1e-9 * int(Path('/proc/thread-self/schedstat').read_text().split()[1])
+    with suppress(OSError, IndexError, ValueError), open(_SCHEDULED, 'rb', buffering=0) as file:
+        return 1e-9 * int(file.read().split()[1])
     return 0.0
 
 
