@@ -215,8 +215,23 @@ def test_an_input_that_is_off_with_a_part_is_understood():
     settings = GripperSettings(part_when_on=False, closes_when_on=False)
     job = Job('verify', Gripper(settings, 24).expect_part())
     for t in np.arange(0.0, 1.0, TICK):
-        job.tick(Observation(t, HOME, {16: t < 0.3}, {16: False}))
+        job.tick(Observation(t, HOME, {16: t < 0.3}, {16: False}, 24))
     assert job.is_done and job.error == ''
+
+
+def test_an_input_that_is_off_with_a_part_shows_none_without_supply(cycle_planner):
+    task = Task(cycle_planner, GripperSettings(part_when_on=False))
+    robot, seen = task.robot, task.robot.seen
+    robot.seen = lambda: replace(seen(), inputs={16: robot.voltage > 0 and not seen().inputs[16]})
+    robot.voltage = 0
+    said = 'tool voltage is 0 V, not 24 V: call ~/init_gripper first'
+    robot.do(empty := Job('verify', task.run.gripper.expect_no_part()))
+    assert empty.error == said
+    robot.voltage = 24
+    job = under_way(task)
+    robot.voltage, robot.outputs[16] = 0, False  # as a robot without tool supply
+    robot.follow(job, [robot.q] * 5)
+    assert job.error == f"stage 'lift': {said}"
 
 
 def missed(task):

@@ -101,8 +101,9 @@ class OutputGripper(Gripper):
         while (is_held := self._signal.update(seen.t, self.part_signal(seen))) is not False:
             if is_held or self.part_signal(seen) is None:
                 raise ExecutionError(
-                    f'input {self.settings.part_pin} shows a part although the gripper is open: '
-                    'remove the part, or check whether the input is stuck'
+                    self.silence(seen)
+                    or f'input {self.settings.part_pin} shows a part although the gripper is '
+                    'open: remove the part, or check whether the input is stuck'
                 )
             seen = yield None
 
@@ -110,7 +111,14 @@ class OutputGripper(Gripper):
         if self.settings.grip_feedback != TOOL_INPUT:
             return None
         level = seen.inputs.get(self.settings.part_pin)
-        return None if level is None else level == self.settings.part_when_on
+        is_unknown = level is None or self.silence(seen)
+        return None if is_unknown else level == self.settings.part_when_on
+
+    def silence(self, seen: Observation) -> str:
+        """Return that the tool has no supply, if its input is off without it as with a part."""
+        s = self.settings
+        is_blind = s.part_pin in TOOL_PINS and not s.part_when_on
+        return self._lack_of_supply(seen) if is_blind and s.grip_feedback == TOOL_INPUT else ''
 
     def why_not(self, is_to_close: bool, seen: Observation) -> str:
         switches_on = len(self.pins) > 1 or not self.settings.closes_when_on  # to open
@@ -196,7 +204,8 @@ class OutputGripper(Gripper):
     def _unmet(self, seen: Observation, wanted: bool) -> ExecutionError:
         pin, waited = self.settings.part_pin, f'after {2.0 * self.settings.part_timeout} s'
         if self.part_signal(seen) is None:
-            return ExecutionError(f'input {pin} is not in io_states: check part_pin')
+            why = self.silence(seen) or f'input {pin} is not in io_states: check part_pin'
+            return ExecutionError(why)
         if wanted:
             return MissedGrasp(
                 f'{self.closed_on_nothing}: no part at this place (input {pin}, {waited})'
