@@ -10,6 +10,7 @@ import pytest
 from fake_graph import FakeManager, Graph
 from rclpy.task import Future
 from std_msgs.msg import Bool
+from std_srvs.srv import SetBool
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.driver.controller_manager import ControllerManager
@@ -51,12 +52,17 @@ class Robot(FakeManager):
             checks_modes,
             lambda: self.known.append(self.freedrive.is_on),
         )
-        self.until(lambda: controllers.is_there)
+        self.asks = self.node.create_client(SetBool, f'{graph.node.get_name()}/freedrive')
+        self.until(lambda: controllers.is_there and self.asks.service_is_ready())
 
     def switch(self, is_on: bool) -> None:
         task = self.executor.create_task(self.freedrive.switch, is_on)
         self.until(task.done)
         task.result()
+
+    def serve(self, is_on: bool) -> Future:
+        request = SetBool.Request(data=is_on)
+        return self.asks.call_async(request)
 
     def tell(self, runs: bool) -> None:
         """Publish whether the program runs, as the driver does."""
@@ -251,3 +257,19 @@ def test_freedrive_that_is_found_after_a_restart_is_left_to_the_user(begun):
     assert robot.active == {FREEDRIVE} and robot.machine.is_in_freedrive
     robot.switch(False)
     assert robot.active == {OURS}
+
+
+def test_freedrive_is_not_entered_once_it_was_switched_off_meanwhile(begun):
+    """Two clients, or one that is quick: entering waits for the payload before it switches."""
+    robot, confirmed = begun(), []
+    robot.tell(True)
+    robot.machine.start = lambda _name, _steps, on_end: confirmed.append(on_end)
+    served = [robot.serve(True)]
+    robot.until(lambda: confirmed)
+    served.append(robot.serve(False))
+    robot.until(served[1].done)
+    confirmed[0](DONE)
+    robot.until(served[0].done)
+    on, off = (one.result() for one in served)
+    assert off.success and not on.success and 'switched off meanwhile' in on.message
+    assert robot.active == {OURS} and not robot.switched and not robot.freedrive.is_on

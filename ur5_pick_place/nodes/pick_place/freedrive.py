@@ -65,6 +65,7 @@ class Freedrive:
         self._runs = self._runs_if_unknown = not checks_modes
         self._latest: Future[None] | None = None  # done when the latest switch has ended
         self._is_ending = self._has_found_out = False
+        self._offs = 0  # requests to switch it off
         self._was_stopped = True  # until the planner is known
         self._list = controllers.lists(_LIST_TIME)
         topic = f'{_CONTROLLER}/enable_freedrive_mode'
@@ -93,6 +94,7 @@ class Freedrive:
             if request.data:
                 await self._enter()
             else:
+                self._offs += 1
                 await self.switch(False)
             reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
             self._station.emit(events.FREEDRIVE, is_on=request.data)
@@ -101,7 +103,7 @@ class Freedrive:
         return reply
 
     async def _enter(self) -> None:
-        machine, stops = self._station.machine, self._station.machine.stops
+        machine, offs, stops = self._station.machine, self._offs, self._station.machine.stops
         if not self.is_on:  # with a wrong payload the arm sinks or rises in freedrive
             begin = partial(machine.start, 'confirm_payload', self._station.run.confirm_payload())
             confirmed = await self._node.ended(begin)
@@ -112,6 +114,8 @@ class Freedrive:
         def check() -> None:
             if machine.stops != stops or machine.stop_reason:
                 raise ExecutionError('freedrive refused: a stop was requested meanwhile')
+            if self._offs != offs:
+                raise ExecutionError('freedrive refused: it was switched off meanwhile')
             if reason := self._station.port.why_not_ready:
                 raise ExecutionError(f'freedrive refused: {reason}')
 
