@@ -77,6 +77,14 @@ def test_the_motion_home_has_the_payload_of_what_the_gripper_holds(stopped, gone
     assert (carry.load is not None) == stopped.run.is_carrying == is_part_there
 
 
+@pytest.mark.parametrize('job', [confirm_payload, go_home])
+def test_a_part_that_is_gone_after_a_stop_is_known_before_the_next_job_acts(stopped, job):
+    stopped.robot.is_part_there = False
+    job(stopped)
+    assert stopped.machine.stop_reason == '' and not stopped.run.is_carrying
+    assert payloads(stopped) == pytest.approx([TOOL])
+
+
 @pytest.mark.parametrize('is_running', [True, False])
 def test_a_program_that_starts_again_is_sent_the_payload_of_the_part(moving, is_running):
     """Not only if it ended in a run: a program that starts has its installation's payload."""

@@ -103,6 +103,7 @@ class CycleRun:
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
         self._empty_check = None  # of a run that was stopped
+        yield from self._settle_part()
         yield from perform(Carry(self.held))
         if self._required_payload is not self.payload.confirmed:
             yield from self.confirm_payload()
@@ -171,8 +172,18 @@ class CycleRun:
         self.is_carrying = False
         return f'; {self._lost(self.gripper.loss_text)}'
 
+    def _settle_part(self) -> Steps[None]:
+        """Wait until it is known whether a part that is shown no more fell, as during a stop."""
+        signal, seen = self.gripper.signal(), (yield OBSERVE_NOW)
+        while self.is_carrying and self.gripper.part_signal(seen) is False:
+            if signal.update(seen.t, False) is False:
+                self.update_part(seen)
+                return
+            seen = yield None
+
     def confirm_payload(self) -> Steps[None]:
         """Set the payload as the gripper needs it, and wait for the robot to confirm it."""
+        yield from self._settle_part()
         yield from self.payload.set(bool(self._required_payload))
 
     @property
