@@ -282,7 +282,9 @@ class ExecutionManager:
         elif lost and goal.is_accepted:
             self.fail(lost)
         elif goal.monitor.is_overdue:
-            self.fail('the motion has not ended in time; its goal was not reached')
+            is_there = goal.monitor.arrived(status.q, status.qd)
+            what = 'the controller has not reported it' if is_there else 'its goal was not reached'
+            self.fail(f'the motion has not ended in time; {what}: see the log of the driver')
 
     @locked
     def watch(self) -> None:

@@ -2,6 +2,7 @@
 """The executor's stop against a controller that answers late, has others' goals or loses ours."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -287,6 +288,26 @@ def test_a_goal_whose_answers_were_all_lost_does_not_keep_the_latch_shut():
     cell.run(4.0)
     assert cell.executor.rearm().ok
     assert cell.state == 'ready'
+
+
+@pytest.mark.parametrize(
+    ('moves', 'what'),
+    [(True, 'the controller has not reported it'), (False, 'its goal was not reached')],
+)
+def test_a_motion_whose_end_is_never_reported_says_where_the_arm_is(moves, what):
+    cell = Cell()
+    cell.executor.start(turn(0.01, 1.0), cell.ends.append)
+    cell.port.accept(cell.now)
+    goal = cell.port.running
+    cell.port.listener = SimpleNamespace(on_result=lambda *_: None)
+    if not moves:
+        cell.port.running = None
+    cell.run(6.0)
+    assert abs(cell.port.q - goal.trajectory.q[-1]).max() < 1e-3 or not moves
+    assert cell.ends[0].reason == (
+        f'the motion has not ended in time; {what}: see the log of the driver'
+    )
+    assert cell.state.startswith('stopped: the motion has not')
 
 
 def test_of_two_motions_that_come_at_once_the_first_is_executed():
