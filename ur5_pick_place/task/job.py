@@ -95,12 +95,18 @@ class SetOutput:
     pin: int
     state: bool
 
+    def __str__(self) -> str:
+        return f'output {self.pin}'
+
 
 @dataclass(frozen=True)
 class SetToolVoltage:
     """Set the tool supply [V]."""
 
     voltage: int
+
+    def __str__(self) -> str:
+        return f'tool voltage {self.voltage} V'
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,9 @@ class SetPayload:
     centre: tuple[float, float, float]  # centre of gravity in tool0 [m]
     # about that centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2]
     inertia: tuple[float, float, float, float, float, float] = (0.0,) * 6
+
+    def __str__(self) -> str:
+        return f'set_payload {self.mass:.3f} kg'
 
 
 @dataclass(frozen=True)
@@ -252,7 +261,8 @@ def perform(
     deadline = seen.t + timeout
     while seen.reply is None:
         if seen.t > deadline:
-            raise ExecutionError(late or f'{command} was not answered within {timeout:g} s')
+            cure = '' if isinstance(command, Compute) else ': check the driver and its log'
+            raise ExecutionError(late or f'{command} was not answered within {timeout:g} s{cure}')
         seen = yield None
     if not seen.reply.ok:
         raise ExecutionError(seen.reply.reason)

@@ -18,7 +18,16 @@ from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import Compute, Job, Observation, RunMotion, SetPayload, perform
+from ur5_pick_place.task.job import (
+    Compute,
+    Job,
+    Observation,
+    RunMotion,
+    SetOutput,
+    SetPayload,
+    SetToolVoltage,
+    perform,
+)
 
 
 @pytest.fixture
@@ -51,6 +60,21 @@ LIFTS = [
 def under_way(task, motions=2):
     """Do the cycle until so many motions were commanded; return the job."""
     return task.do(lambda: len(task.commands(RunMotion)) == motions)
+
+
+@pytest.mark.parametrize(
+    ('command', 'said'),
+    [
+        (SetOutput(16, True), 'output 16'),
+        (SetToolVoltage(24), 'tool voltage 24 V'),
+        (SetPayload(0.58, (0.0, 0.0, 0.0631034482758)), 'set_payload 0.580 kg'),
+    ],
+)
+def test_a_driver_that_does_not_answer_is_told_by_what_it_was_asked(command, said):
+    job, seen = Job('asks', perform(command, 2.0)), Robot().seen()
+    for t in (0.0, 1.0, 4.0):
+        job.tick(replace(seen, t=t))
+    assert job.error == f'{said} was not answered within 2 s: check the driver and its log'
 
 
 def test_a_part_that_no_stage_expects_is_watched_and_replanned_with_all_the_same(cycle_planner):

@@ -90,12 +90,12 @@ class RobotIo:
             request = SetIO.Request(
                 fun=SetIO.Request.FUN_SET_TOOL_VOLTAGE, state=float(command.voltage)
             )
-            self._call(self._set_io, request, f'tool voltage {command.voltage} V', on_reply)
+            self._call(self._set_io, request, str(command), on_reply)
         else:
             request = SetIO.Request(
                 fun=SetIO.Request.FUN_SET_DIGITAL_OUT, pin=command.pin, state=float(command.state)
             )
-            self._call(self._set_io, request, f'output {command.pin}', on_reply)
+            self._call(self._set_io, request, str(command), on_reply)
 
     def _send_payload(self, command: job.SetPayload, on_reply: OnOutcome) -> None:
         """
@@ -105,8 +105,7 @@ class RobotIo:
         whose script has no inertia, may report another one. No topic publishes it; but a driver
         that then accepts the same mass and centre without inertia has compared these.
         """
-        what = f'set_payload {command.mass:.3f} kg'
-        kind = SetPayload.Request
+        what, kind = str(command), SetPayload.Request
 
         def request(inertia: Sequence[float]) -> Any:
             return payload_request(kind, command.mass, command.centre, inertia)
