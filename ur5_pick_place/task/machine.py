@@ -74,6 +74,7 @@ class Machine:
     _is_pattern_new: bool = False  # its place was taught during the job
     _is_part_known: bool = False
     _idle_ticks: int = 0
+    _was_stopped: bool = False  # whether the planner was seen stopped since it was rearmed
     _is_carried: bool | None = None  # as last sent to the planner; None = nothing was
 
     def __post_init__(self) -> None:
@@ -252,9 +253,10 @@ class Machine:
 
     @locked
     def rearmed(self) -> None:
-        """Accept jobs again; the next run needs a new plan."""
-        self.stop_reason, self.plan = '', None
-        self.emit(events.REARMED)
+        """Accept jobs again; the next run needs a new plan if there was a stop."""
+        if self.stop_reason or self._was_stopped:
+            self.stop_reason, self.plan, self._was_stopped = '', None, False
+            self.emit(events.REARMED)
 
     # -- ticks ---------------------------------------------------------------------------------
 
@@ -278,6 +280,7 @@ class Machine:
         """Observe the robot; after a stop its payload is unknown: a program's start resets it."""
         seen = self.port.observe()
         if seen.stop_reason:
+            self._was_stopped = True
             self.run.payload.forget()
         return seen
 

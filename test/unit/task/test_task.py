@@ -67,6 +67,20 @@ def test_the_same_pose_taught_again_leaves_a_plan_as_it_is(cycle_planner):
     assert cycle_planner.fingerprint({**POSES, 'start': elsewhere}) != before
 
 
+@pytest.mark.parametrize('stopped', ['', 'planner', 'task'])
+def test_a_rearm_without_a_stop_leaves_a_plan_as_it_is(cycle_planner, stopped):
+    task = Task(cycle_planner)
+    task.machine.make_plan(POSES)
+    if stopped == 'task':
+        task.machine.stop('stop requested')
+    task.port.stop_reason = 'protective stop' if stopped == 'planner' else ''
+    task.idle(0.2)
+    task.port.stop_reason = ''
+    task.machine.rearmed()
+    assert task.machine.state == ('idle' if stopped else 'planned')
+    assert task.count('rearmed') == bool(stopped)
+
+
 def test_a_run_is_refused_only_for_what_its_plan_meets(cycle_planner):
     planner = copy.copy(cycle_planner.planner)
     own = planner_of(cycle_planner, arm=planner)
