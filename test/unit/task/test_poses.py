@@ -125,11 +125,19 @@ def test_another_robot_model_is_refused(place):
         converted(place, by_joints(), replace(NOW, robot='ur10'), ur10)
 
 
-def test_joints_that_contradict_their_pose_are_refused():
+@pytest.mark.parametrize(
+    ('place', 'cure'),
+    [('home', 'correct the joints'), ('start', 'empty joints and branch keep the pose')],
+)
+def test_joints_that_contradict_their_pose_are_refused(place, cure):
     pose = list(by_joints().pose)
     pose[0] += 0.01
-    with pytest.raises(InvalidInput, match='its joints put the TCP 0.0100 m from its pose'):
-        converted('start', replace(by_joints(), pose=tuple(pose)), NOW, MODEL)
+    said = f'its joints put the TCP 0.0100 m from its pose, .* orientation; {cure}, or teach'
+    with pytest.raises(InvalidInput, match=said):
+        converted(place, replace(by_joints(), pose=tuple(pose)), NOW, MODEL)
+    turned = tuple(np.degrees(by_joints().joints).tolist())
+    with pytest.raises(InvalidInput, match=f'orientation; radians, not degrees.; {cure}'):
+        converted(place, replace(by_joints(), joints=turned), NOW, MODEL)
 
 
 # ---- the file

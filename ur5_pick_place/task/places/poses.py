@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.transforms import Array, pose_distance
+from ur5_pick_place.planning.limits import in_degrees
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.task.places.names import HOME
 
@@ -100,7 +101,7 @@ def converted(name: str, taught: TaughtPose, now: Provenance, model: Model) -> T
             )
         pose = _tcp(model, joints, then.tool)
     elif joints:
-        _check_agreement(name, pose, _tcp(model, joints, then.tool))
+        _check_agreement(name, pose, joints, _tcp(model, joints, then.tool))
     if then.tool != now.tool:
         if name == HOME:
             pose = _tcp(model, joints, now.tool)
@@ -144,11 +145,15 @@ def _tcp(model: Model, joints: tuple[float, ...], tool: tuple[float, ...]) -> tu
 
 
 def _check_agreement(
-    name: str, pose: tuple[float, ...], pose_of_joints: tuple[float, ...]
+    name: str,
+    pose: tuple[float, ...],
+    joints: tuple[float, ...],
+    pose_of_joints: tuple[float, ...],
 ) -> None:
     off = matrix_from_numbers(pose) - matrix_from_numbers(pose_of_joints)
     if np.abs(off).max() > _SAME_POSE:
+        cure = 'correct the joints' if name == HOME else 'empty joints and branch keep the pose'
         raise InvalidInput(
             f'{name}: its joints put the TCP {np.linalg.norm(off[:3, 3]):.4f} m from its pose, or '
-            'in another orientation; leave the joints empty to keep the pose, or teach it again'
+            f'in another orientation{in_degrees(np.array(joints))}; {cure}, or teach it again'
         )
