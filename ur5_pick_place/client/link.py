@@ -63,7 +63,7 @@ class Link(Connection):
     def __init__(
         self, node: Node, timeout: float, watch: Callable[[], object] = lambda: None
     ) -> None:
-        self._is_closed = False
+        self._is_closed, self._process = False, os.getpid()
         super().__init__(node)
         self.timeout, self.watch = timeout, watch
         self.received = ReceivedMessages()
@@ -178,7 +178,9 @@ class Link(Connection):
         return found
 
     def check_open(self) -> None:
-        """Raise `ExecutionError` once this client is closed."""
+        """Raise `ExecutionError` once this client is closed, and in a forked process."""
+        if self._process != os.getpid():  # its requests would have the numbers of its parent's
+            raise ExecutionError('this client is of another process: make a PickPlaceClient here')
         if self._is_closed:
             raise ExecutionError('this client is closed: make a new PickPlaceClient')
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client over a link that stands in for the nodes, and messages as they would send them."""
 
+import os
 import sys
 import threading
 import time
@@ -417,6 +418,16 @@ def test_a_closed_client_says_so_instead_of_suspecting_the_driver(real_link, mon
     cell.close()
     for ask in (lambda: cell.joints, lambda: cell.stamped_joints, lambda: cell.tcp, cell.go_home):
         with pytest.raises(ExecutionError, match='this client is closed: make a new'):
+            ask()
+
+
+def test_in_a_forked_process_a_client_sends_nothing(real_link, monkeypatch):
+    """A request from there has the number of its parent's next, which the nodes then ignore."""
+    monkeypatch.setattr(pick_place_client.Link, 'to_cell', lambda *_: real_link)
+    cell, parent = PickPlaceClient(), os.getpid()
+    for ask in (lambda: cell.state, lambda: cell.joints, cell.go_home, cell.stop):
+        with monkeypatch.context() as child, pytest.raises(ExecutionError, match='make a'):
+            child.setattr(os, 'getpid', lambda: parent + 1)
             ask()
 
 
