@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sqlite3
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -322,7 +323,7 @@ def _decompressed(data: bytes) -> bytes:
 
 
 def _read_mcap(path: Path, recording: Recording, is_wanted: Callable[[str], bool]) -> None:
-    from mcap.exceptions import EndOfFile
+    from mcap.exceptions import EndOfFile, RecordLengthLimitExceeded
     from mcap.records import Chunk
     from mcap.stream_reader import StreamReader, breakup_chunk
 
@@ -347,7 +348,7 @@ def _read_mcap(path: Path, recording: Recording, is_wanted: Callable[[str], bool
                     raise
                 except Exception:  # of the library; the next chunk may be intact
                     damaged += 1
-        except EndOfFile as error:
+        except (EndOfFile, RecordLengthLimitExceeded, struct.error) as error:
             raise InvalidInput('it ends early') from error
     records.take_waiting()
     if damaged:

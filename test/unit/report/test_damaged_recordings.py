@@ -34,6 +34,15 @@ def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path, capsys):
     assert 'cut.mcap is damaged or incomplete' in line and 600 < read < 2400
 
 
+@pytest.mark.parametrize('size', [3, 12, 20, 30, 60, -1, -5, -9, -20, -30])
+def test_a_file_cut_anywhere_is_said_to_end_early(size, tmp_path):
+    path = tmp_path / 'cut.mcap'
+    write_recording(path, JOINTS, EVENTS, [{'arm': ARM}])
+    path.write_bytes(path.read_bytes()[:size])
+    (problem,) = read_recording(path, is_wanted).problems
+    assert '(it ends early)' in problem
+
+
 def test_of_a_truncated_bag_of_sqlite_what_is_left_is_read(tmp_path):
     (path,) = write_bag(tmp_path / 'bag', nodding(600), EVENTS, 'SQLITE3').glob('*.db3')
     os.truncate(path, path.stat().st_size * 6 // 10)
