@@ -60,6 +60,12 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
             raise _marked('a number exceeds 64 bits', node.start_mark)
         return int(number)
 
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        tag = super().resolve(kind, value, implicit)
+        is_number = tag.endswith((':int', ':float'))
+        is_old = tag.endswith(':timestamp') or (is_number and ':' in value)
+        return 'tag:yaml.org,2002:str' if is_old else tag  # 1:30 is 90 for YAML 1.1 alone
+
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:
             return super().construct_object(node, deep)

@@ -99,3 +99,9 @@ def test_numbers_that_only_pyyaml_takes_for_text_are_numbers():
     """As in ROS, which reads the same parameter files."""
     assert parse_yaml(b'[-.5, +.5, -.5e-3, .5e3, 1e-5]') == [-0.5, 0.5, -5e-4, 500.0, 1e-5]
     assert parse_yaml(b'[-., .e5, 1.2.3]') == ['-.', '.e5', '1.2.3']
+
+
+def test_what_only_yaml_1_1_takes_for_numbers_and_dates_is_text():
+    """As in ROS and for the UR driver."""
+    texts = ['1:30', '1:30.5', '-190:20', '2026-11-27', '2026-11-27 10:00:00']
+    assert parse_yaml(f'[{", ".join(texts)}]'.encode()) == texts
