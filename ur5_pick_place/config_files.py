@@ -62,9 +62,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
     def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
         tag = super().resolve(kind, value, implicit)
-        is_number = tag.endswith((':int', ':float'))
-        is_old = tag.endswith(':timestamp') or (is_number and ':' in value)
-        return 'tag:yaml.org,2002:str' if is_old else tag  # 1:30 is 90 for YAML 1.1 alone
+        is_text = tag.endswith(('int', 'float')) and ':' in value  # 1:30 is 90 for YAML 1.1 alone
+        return 'tag:yaml.org,2002:str' if is_text or tag.endswith('timestamp') else tag
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
         try:

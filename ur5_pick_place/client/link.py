@@ -140,10 +140,7 @@ class Link(Connection):
             self.received.on_joints(message, problem)
 
     def _wait_for_nodes(self, clients: 'dict[str, Client[Any, Any]]', deadline: float) -> None:
-        def missing() -> list[str]:
-            return [name for name, client in clients.items() if not client.service_is_ready()]
-
-        while absent := missing():
+        while absent := [name for name, c in clients.items() if not c.service_is_ready()]:
             self.watch()
             if time.monotonic() > deadline:
                 space, domain = self.node.get_namespace(), self.node.context.get_domain_id()

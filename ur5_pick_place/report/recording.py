@@ -10,7 +10,7 @@ import sqlite3
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
+from datetime import datetime
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from ur5_pick_place.errors import InvalidInput, MissingPackage, one_line, text_o
 _SUFFIXES = ('.mcap', '.db3')
 _COMPRESSED = ('.zstd', '.zst')
 _PART = re.compile(r'_(\d+)$')  # of a bag that rosbag2 has split
-_RECORD = re.compile(r'record-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})Z')
+_RECORD = re.compile(r'record-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z)')
 _METADATA = 'metadata.yaml'
 _FILES = re.compile(r'^ *relative_file_paths:.*(?:\n *- .*)*', re.MULTILINE)
 _COUNT = re.compile(r'^  message_count: (\d{1,18})\s*$', re.MULTILINE)  # of the whole bag
@@ -133,13 +133,12 @@ class Recording:
         """Add the messages that the recorder reports as lost to the problems."""
         for facts in self.facts:
             lost = facts.get('lost')
-            if not isinstance(lost, dict) or not lost:
-                continue
-            parts = [one_line(f'{count} of {topic}') for topic, count in lost.items()]
-            self.problems.append(
-                "messages that did not fit the recorder's memory are missing, the oldest first: "
-                f'{_named(parts)}'
-            )
+            if isinstance(lost, dict) and lost:
+                parts = [one_line(f'{count} of {topic}') for topic, count in lost.items()]
+                self.problems.append(
+                    "messages that did not fit the recorder's memory are missing, the oldest "
+                    f'first: {_named(parts)}'
+                )
 
 
 def _named(things: Sequence[str]) -> str:
@@ -258,8 +257,7 @@ def _time_of(file: Path) -> float:
     """Return when a record was written [s]: from its name, as a copy has another file time."""
     if stamp := _RECORD.match(file.name):
         with contextlib.suppress(ValueError):
-            time = datetime.strptime(stamp[1], '%Y-%m-%dT%H-%M-%S.%f')
-            return time.replace(tzinfo=timezone.utc).timestamp()
+            return datetime.strptime(stamp[1], '%Y-%m-%dT%H-%M-%S.%f%z').timestamp()
     return file.stat().st_mtime
 
 
@@ -284,10 +282,8 @@ def read_recording(path: Path, is_wanted: Callable[[str], bool]) -> Recording:
     for file in files:
         before = recording.count
         try:
-            if file.suffix == '.db3':
-                _read_sqlite(file, recording, is_wanted)
-            else:
-                _read_mcap(file, recording, is_wanted)
+            read_file = _read_sqlite if file.suffix == '.db3' else _read_mcap
+            read_file(file, recording, is_wanted)
         except _FullError:
             recording.problems.append(
                 f'{file} has more than {_MOST} messages of the robot: only these were read'
@@ -430,8 +426,6 @@ def _read_sqlite(path: Path, recording: Recording, is_wanted: Callable[[str], bo
 
 
 def _open_sqlite(path: Path) -> sqlite3.Connection:
-    if not path.is_file():
-        raise InvalidInput('no such file')
     name = f'file:{quote(str(path.resolve()))}?mode=ro'
     database = sqlite3.connect(name, uri=True)
     try:
