@@ -197,7 +197,7 @@ def test_a_damaged_file_without_a_whole_copy_is_refused(path, copy):
     path.write_bytes(path.read_bytes()[:-5])
     last = path.with_name('poses.yaml.last')
     last.unlink() if copy is None else last.write_bytes(copy)
-    with pytest.raises(InvalidInput, match='cut short.*its backup .* is missing or damaged'):
+    with pytest.raises(InvalidInput, match='cut short or no .*backup .* or damaged; set another'):
         PosesFile(path)
 
 

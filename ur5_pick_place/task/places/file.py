@@ -102,7 +102,7 @@ class PosesFile:
         if copy is None or _damage(copy):
             raise InvalidInput(
                 f'taught poses {self._path}: {damage}, and its backup '
-                f'{self._copy.name} is missing or damaged; delete it and teach again'
+                f'{self._copy.name} is missing or damaged; set another poses_file, or delete it'
             )
         poses = _parsed(self._copy, copy)
         self.warning = f'taught poses {self._path}: {damage}; used its copy {self._copy.name}'
@@ -181,7 +181,8 @@ def _damage(content: bytes) -> str:
         text = content.decode()
     except UnicodeDecodeError as error:
         return f'no text ({error})'
-    return '' if text.rstrip().endswith(_END) else 'cut short, as its last line is not "..."'
+    is_whole = text.rstrip().endswith(_END)
+    return '' if is_whole else 'cut short or no taught poses, as its last line is not "..."'
 
 
 def _parsed(path: Path, content: bytes) -> dict[str, TaughtPose]:
