@@ -29,7 +29,7 @@ from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
 pytestmark = pytest.mark.nodes
 SUCCESS = MoveItErrorCodes(val=MoveItErrorCodes.SUCCESS)
-MAIN = 'from ur5_pick_place.commands.move_to import main; main()'
+MAIN = 'from ur5_pick_place.commands.move_to import main; raise SystemExit(main())'
 
 
 class Planner(Node):
