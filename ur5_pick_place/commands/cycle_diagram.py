@@ -56,3 +56,7 @@ def _words(stage: Stage) -> str:
     if not stage.is_move:
         return name
     return f'{name}: {stage.do}{" ↷" if stage.blend else ""}'
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

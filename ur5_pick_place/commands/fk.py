@@ -80,3 +80,7 @@ def _as_lines(arm: Arm, found: dict[str, Any]) -> list[str]:
         f'{found["elbow_singularity"]:.4f} {unit}, wrist {found["wrist_singularity"]:.4f} {unit}',
         f'collision     {verdict(found["collision"])}',
     ]
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

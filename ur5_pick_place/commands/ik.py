@@ -164,3 +164,7 @@ def _remarks(rows: list[dict[str, Any]]) -> list[str]:
     if not offsets:
         return []
     return ['', f'Calibration moves the tool by up to {1e3 * max(offsets):.2f} mm at this pose.']
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

@@ -126,3 +126,7 @@ def _write_page(work: Path, report: 'Report') -> None:
         write_page(work / PAGE, f'a demo of {now:%Y-%m-%d %H:%M} UTC', report)
     except (Ur5PickPlaceError, OSError) as error:
         logging.warning('%s is not written: %s', PAGE, error)
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

@@ -364,3 +364,7 @@ def _number(value: float | None) -> str:
     if value is None:
         return '-'
     return str(value) if isinstance(value, int) else f'{value:.3f}'
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

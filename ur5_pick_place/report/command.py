@@ -199,3 +199,7 @@ def _heading(run: Mapping[str, Any]) -> str:
         reason = f': {run["reason"]}' if run['reason'] else ''
         return f'{run["method"]}: {run["outcome"]}{reason}'
     return f'{run["method"]}: ' + ('placed' if run['success'] else f'FAILED: {run["reason"]}')
+
+
+if __name__ == '__main__':
+    raise SystemExit(main())

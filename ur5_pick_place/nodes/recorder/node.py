@@ -276,3 +276,7 @@ def _facts(robot: RobotSettings, motion: MotionSettings) -> dict[str, Any]:
 def main() -> None:
     """Run the node until it is shut down."""
     run_node(Recorder)
+
+
+if __name__ == '__main__':
+    main()

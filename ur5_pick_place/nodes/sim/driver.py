@@ -187,3 +187,7 @@ def main() -> None:
     """Run the node until it is shut down."""
     logging.basicConfig(level=logging.WARNING, format='[%(levelname)s] [%(name)s]: %(message)s')
     run_node(SimDriver)
+
+
+if __name__ == '__main__':
+    main()
