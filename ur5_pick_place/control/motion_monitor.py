@@ -23,6 +23,7 @@ _STILL, _GOES_ON = 5e-4, 5e-3
 _SLOW_TURN, _FOLLOWED_SHARE, _LATE_START = 4e-4, 0.1, 1.8
 _UNSEEN = 0.15  # [s] by which the joints may show a motion later than it is commanded
 _PATH_STEP = 0.002  # [s] between samples of the beginning of a path
+AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 _RECENT_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
 
 
@@ -193,4 +194,4 @@ class MotionMonitor:
     def arrived(self, q: Array, qd: Array) -> bool:
         """Return whether measured joints (6,) [rad, rad/s] are at the goal and at rest."""
         away = np.abs(q - self.trajectory.q[-1]).max()
-        return bool(away <= self.settings.goal_tolerance and np.abs(qd).max() <= 0.02)
+        return bool(away <= self.settings.goal_tolerance and np.abs(qd).max() < AT_REST)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ur5_pick_place.control.conditions import Conditions
-from ur5_pick_place.control.loops.stream import AT_REST
+from ur5_pick_place.control.motion_monitor import AT_REST
 from ur5_pick_place.kinematics.transforms import Array
 
 _HOLDS = 5  # hold commands after a closed loop: they are not confirmed and may be lost

@@ -13,7 +13,7 @@ import numpy as np
 
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference
-from ur5_pick_place.control.motion_monitor import StallDetector
+from ur5_pick_place.control.motion_monitor import AT_REST, StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
@@ -22,7 +22,6 @@ from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 WAITING_BELOW = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
-AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 
 
 @dataclass(frozen=True)
