@@ -73,6 +73,8 @@ class InProcessCell:
     """
     A `lab.cell.Cell` in this process; time passes only in `step`, which then calls `on_step`.
 
+    The cube lies at the demo's start until `put_part` or `inject('part_missing')` moves it.
+
     `overrides`: settings that differ from `config/`, by name. `cycles`: of the driver so far, also
     while it is dead. `events`: of the task, with `event` and the robot's `time` [s].
     """

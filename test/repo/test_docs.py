@@ -104,8 +104,10 @@ def test_every_kind_of_gripper_has_a_file_and_a_row_that_links_to_it(kind):
     assert given and given.keys() <= {field.name for field in fields(settings)}
 
 
-def test_every_ur_type_is_named_where_users_choose_theirs():
-    assert {*UR_TYPES} <= {*re.findall(r'\bur\w+', text_of('docs/tutorials/robot_and_pc.md'))}
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_every_ur_type_is_named_where_users_choose_theirs(ur_type):
+    _, choice = text_of('docs/tutorials/robot_and_pc.md').split('**Type.**')
+    assert ur_type in re.findall(r'\bur\w+', choice.split('. ')[0])
 
 
 def test_every_stage_and_key_is_explained_on_top_of_the_cycle_file():

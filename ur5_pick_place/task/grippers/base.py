@@ -53,9 +53,9 @@ class Gripper(ABC):
 
     Give its connection to the constructor with a default, so that a test without a cell passes a
     fake. One with a cell (`test/cell/test_gripper_cycles.py`) fakes the device before it makes the
-    cell, which calls `initialise`: of a gripper in `KINDS` it replaces the function that connects;
-    for another it puts a fake driver into `sys.modules` and takes the gripper's module out, which
-    keeps that of another test. There `Compute` runs at once, and for a thread
+    cell, whose `teach` calls `initialise`: of a gripper in `KINDS` it replaces the function that
+    connects; for another it puts a fake driver into `sys.modules` and takes the gripper's module
+    out, which keeps that of another test. There `Compute` runs at once, and for a thread
     `cell.on_step = lambda: time.sleep(0.008)` makes time real.
 
     - `settings`: of the class's `settings_type`
