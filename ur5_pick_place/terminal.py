@@ -44,6 +44,9 @@ def run_main(module: str) -> Any:
     """Run `main` of a module of this package; exit in one line where a library is missing."""
     # Under PYTHONWARNINGS=error those of rclpy's own libraries would end each node.
     warnings.simplefilter('ignore', DeprecationWarning)
+    # Figures go into files. A notebook sets its own backend for all that it starts, and matplotlib
+    # cannot be imported with one that is not installed.
+    os.environ['MPLBACKEND'] = 'agg'
     try:
         main = importlib.import_module(f'{_PACKAGE}.{module}').main
     except ModuleNotFoundError as error:

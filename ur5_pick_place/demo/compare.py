@@ -283,7 +283,7 @@ def _report(runs: Sequence[MethodRun], options: DemoOptions, changes: dict[str, 
 
 def plot(runs: Sequence[MethodRun], path: Path) -> None:
     """Write a PNG of the longest move that all runs have in common."""
-    from matplotlib.figure import Figure  # slow to import
+    from ur5_pick_place.report.plots import Figure  # slow to import
 
     common = [move for move in runs[0].moves if move.name in common_moves(runs)]
     name = max(common, key=lambda move: move.length).name

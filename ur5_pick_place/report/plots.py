@@ -5,13 +5,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.figure import Figure as Figure
 
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.report.motion import Motion
 from ur5_pick_place.task import events
+
+matplotlib.rcdefaults()  # not a user's own, such as text by a LaTeX that is not there
 
 Run = Mapping[str, Any]
 

@@ -5,6 +5,9 @@ import base64
 import io
 import json
 import math
+import os
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -304,3 +307,17 @@ def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path, capsys):
     assert report.main([str(tmp_path / 'latest')]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert 'latest: no such folder; run `demo` first' in line and 'Errno' not in line
+
+
+def test_the_backend_and_the_style_of_a_users_matplotlib_are_not_used(tmp_path):
+    (tmp_path / 'matplotlibrc').write_text('text.usetex: True')
+    script = (
+        "import sys; from ur5_pick_place.terminal import run_main; sys.argv[1:] = ['none']\n"
+        "run_main('report.command'); import ur5_pick_place.report.plots, matplotlib\n"
+        "print(matplotlib.get_backend(), matplotlib.rcParams['text.usetex'])"
+    )
+    env = {**os.environ, 'MPLBACKEND': 'module://not.installed', 'MPLCONFIGDIR': str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, '-c', script], env=env, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == 'agg False\n', done.stderr
