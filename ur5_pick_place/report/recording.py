@@ -34,6 +34,7 @@ _MISSING = 'missing here, with all messages in it: copy the bag again'
 _FACTS = 'ur5_pick_place'  # as nodes.mcap_file.FACTS, which needs ROS
 _ZSTD = b'\x28\xb5\x2f\xfd'  # how a message begins that rosbag2 has compressed; CDR begins with 0
 _LONGEST = 2**26  # [bytes] of a message
+_STEP = 600_000_000_000  # [ns] between two messages of a recording
 _MOST = 4_000_000  # messages that are read; more would fill the memory
 
 
@@ -60,6 +61,8 @@ class Recording:
     begin: int = 0
     end: int = 0
     _kept: int = 0
+    _last: int = 0  # log time of the last message that was read [ns]
+    _step: int = 0  # the longest between two messages, of those beyond `_STEP` [ns]
     _unread: dict[str, set[str]] = field(default_factory=dict)  # topics, by why they are not read
 
     @property
@@ -102,6 +105,10 @@ class Recording:
         if self._kept >= _MOST:
             raise _FullError
         self.counts[topic] = self.counts.get(topic, 0) + 1
+        step = log_time - (self._last or log_time)
+        if abs(step) > max(_STEP, abs(self._step)):
+            self._step = step
+        self._last = log_time
         self.begin = min(self.begin or log_time, log_time)
         self.end = max(self.end, log_time)
         if is_wanted:
@@ -301,6 +308,11 @@ def read_recording(path: Path, is_wanted: Callable[[str], bool]) -> Recording:
         )
     for rows in recording.messages.values():
         rows.sort(key=lambda row: row[0])
+    if step := recording._step:
+        recording.problems.append(
+            f'{path}: the times of its messages jump by {1e-9 * step:.0f} s, as after a pause of '
+            'the recorder or when a clock is set: durations and order may be wrong'
+        )
     recording._note_unread()
     recording._note_lost()
     return recording

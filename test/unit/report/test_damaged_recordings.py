@@ -10,7 +10,17 @@ import threading
 
 import numpy as np
 import pytest
-from recordings import ARM, EVENTS, demo_facts, nodding, reported, write_bag, write_recording
+from recordings import (
+    ARM,
+    BEGIN,
+    EVENTS,
+    demo_facts,
+    nodding,
+    reported,
+    write_bag,
+    write_recording,
+)
+from std_msgs.msg import String
 
 from ur5_pick_place.report import command as report
 from ur5_pick_place.report import page as report_page
@@ -178,3 +188,12 @@ def test_compressed_messages_that_are_damaged_are_counted(pack, tmp_path, capsys
     assert report.main([str(folder)]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert f'{JOINTS.t.size} of {JOINTS.t.size} messages are malformed' in line
+
+
+@pytest.mark.parametrize('seconds', [-3600, 3600, 601, 599])
+def test_a_clock_that_was_set_is_told_with_its_step(seconds, tmp_path, capsys):
+    before = [('/chatter', String(data=''), BEGIN - seconds * 10**9)]
+    write_recording(tmp_path / 'set.mcap', JOINTS, EVENTS, [{'arm': ARM}], others=before)
+    _, complaint = reported(tmp_path / 'set.mcap', capsys)
+    told = f'set.mcap: the times of its messages jump by {seconds} s, as after a pause'
+    assert (told in complaint) == (abs(seconds) > 600)
