@@ -144,10 +144,15 @@ class Link(Connection):
             self.watch()
             if time.monotonic() > deadline:
                 space, domain = self.node.get_namespace(), self.node.context.get_domain_id()
+                server = os.environ.get('ROS_DISCOVERY_SERVER')
+                through = server and (
+                    f'; nodes find each other through ROS_DISCOVERY_SERVER={server} alone: start '
+                    'that server, or unset the variable in every terminal'
+                )
                 raise TimedOut(
                     f'{", ".join(absent)} not found within {self.timeout:g} s in namespace '
                     f'{space!r}, ROS_DOMAIN_ID {domain}: start the cell '
-                    '(make cell, or the launch file), or give its namespace'
+                    f'(make cell, or the launch file), or give its namespace{through or ""}'
                 )
             time.sleep(_CHECK_PERIOD)
 

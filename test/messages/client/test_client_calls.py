@@ -108,6 +108,14 @@ def cell(link, monkeypatch):
     return PickPlaceClient()
 
 
+def test_nodes_that_a_discovery_server_hides_are_not_asked_to_be_started(monkeypatch):
+    monkeypatch.setenv('ROS_DISCOVERY_SERVER', '127.0.0.1:11811')
+    link = MagicMock(timeout=0.0)
+    absent = {'pick_place': MagicMock(**{'service_is_ready.return_value': False})}
+    with pytest.raises(TimedOut, match=r'ROS_DISCOVERY_SERVER=127\.0\.0\.1:11811 alone: .* unset'):
+        Link._wait_for_nodes(link, absent, time.monotonic() - 1.0)
+
+
 def test_a_wait_outlives_a_suspension_of_this_process(link, monkeypatch):
     """Ctrl-Z and fg: what came meanwhile is received before anything is missed."""
     suspended, arrived = [], threading.Event()
