@@ -58,7 +58,10 @@ class Guard:
         """Return why a request is refused; empty if it is let in."""
         hosts, origins = headers.get_all('Host'), headers.get_all('Origin')
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return 'Host header of another host: open the address that the cockpit has printed'
+            return (
+                'Host header of another host or port: open the address that the cockpit has '
+                f'printed; a tunnel needs the same port (ssh -L {self.port}:127.0.0.1:{self.port})'
+            )
         if origins and [o.lower() for o in origins] != [f'http://{hosts[0]}'.lower()]:
             return 'a page of another origin: open the address that the cockpit has printed'
         if not (self.has_token(path) or self._has_cookie(headers)):

@@ -137,6 +137,12 @@ def test_a_domain_that_points_to_this_machine_is_refused(page) -> None:
     assert (status, b'another host' in body) == (403, True)
 
 
+def test_a_tunnel_from_another_port_is_told_that_it_needs_the_same(page) -> None:
+    status, _, body = get(page, f'/?token={page.guard.token}', Host='127.0.0.1:1')
+    port = str(page.guard.port).encode()
+    assert (status, b'ssh -L ' + port + b':127.0.0.1:' + port in body) == (403, True)
+
+
 def test_the_page_may_load_and_send_nothing_elsewhere(page) -> None:
     policy = get(page, f'/?token={page.guard.token}')[1]['Content-Security-Policy']
     words = policy.replace(';', ' ').split()
