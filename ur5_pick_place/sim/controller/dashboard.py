@@ -28,6 +28,10 @@ _ACTIONS: dict[str, Callable[[Controller], bool]] = {
     'restart safety': Controller.restart_safety,
 }
 _LOCAL_TOO = {'close popup', 'shutdown', 'quit'}
+_NOT_IN_LOCAL = (
+    'Command is not allowed due to safety reasons, please switch robot to Remote Control mode and '
+    f'reconnect to port {PORT}'
+)
 _CB3_ALONE = ('setuserrole', 'getuserrole')
 _E_SERIES_ALONE = 'is in remote', 'set operational', 'get operational', 'clear operational'
 
@@ -77,16 +81,17 @@ class DashboardServer:
         for words, take in self._takers.items():
             if command == words or command.startswith(f'{words} '):
                 if words.startswith('load') and not self._controller.is_remote:
-                    return f'Failed to execute: {words}'
+                    return _NOT_IN_LOCAL
                 return take(line[len(words) :].strip())
         return unknown
 
     def _act(self, command: str) -> str:
         c = self._controller
-        if (c.is_remote or command in _LOCAL_TOO) and _ACTIONS[command](c):
+        if not c.is_remote and command not in _LOCAL_TOO:
+            return _NOT_IN_LOCAL
+        if _ACTIONS[command](c):
             return ACTIONS[command.replace(' ', '_')][1]
-        unlocks = command == 'unlock protective stop' and c.is_remote
-        return UNLOCK_ADVICE if unlocks else f'Failed to execute: {command}'
+        return UNLOCK_ADVICE if command.startswith('unlock') else f'Failed to execute: {command}'
 
     def _replies(self) -> dict[str, str]:
         c = self._controller
