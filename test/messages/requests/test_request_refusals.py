@@ -158,6 +158,8 @@ COMMON = [
     ('start_state.joint_state.position', [0.0], STATE, 'length 1'),
     ('start_state.joint_state.name', ['j'] * 9999, STATE, 'at most 256'),
     ('start_state.joint_state.position.2', math.nan, STATE, 'elbow_joint is nan'),
+    ('start_state.joint_state.position.5', 6.9, STATE, 'guide it back in freedrive'),
+    ('start_state.joint_state.position.5', -90.0, STATE, 'radians, not degrees?'),
     (f'{PATH}.joint_constraints', joint_goal(PICK).joint_constraints, BAD, '6 joint'),
     (f'{PATH}.orientation_constraints', [OrientationConstraint()], BAD, '1 orientation'),
     (f'{PATH}.visibility_constraints', [VisibilityConstraint()], BAD, '1 visibility'),

@@ -39,7 +39,7 @@ from ur5_pick_place.nodes.trajectory_planner.settings import PlannerSettings
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.goal_region import joints_within
 from ur5_pick_place.planning.joint_goals import first_free, goals_among, goals_at
-from ur5_pick_place.planning.limits import Scaling
+from ur5_pick_place.planning.limits import Scaling, in_degrees
 from ur5_pick_place.planning.paths.moves import JumpThresholds, PathSegment, find_followable_path
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.ways_round import SEARCH_TIME
@@ -210,7 +210,7 @@ class PlanRequests:
         if abs(q[joint]) > _LARGEST_JOINT:
             raise InvalidRobotState(
                 f'start state: {self._names[joint]} = {q[joint]:g} rad is outside '
-                f'+/-{_LARGEST_JOINT:g} rad: give radians'
+                f'+/-{_LARGEST_JOINT:g} rad: guide it back in freedrive first{in_degrees(q)}'
             )
         return q
 
