@@ -20,7 +20,7 @@ With `gripper: action` the cell also has `robotiq_gripper_controller/gripper_cmd
 Deviations from the driver:
 
 - The motor currents in `joint_states.effort` are those of motors without friction.
-- Positions are not limited: no protective stop at a joint's end.
+- Every joint ends hard at 360 degrees either way; wrist 3 of a real ur3 or ur3e turns endlessly.
 - With link latency, the clock, feedback and replies of services and actions are not delayed.
 - A pin changes one cycle after `set_io` has answered; on the robot often before.
 - `set_io` rejects analog output 2; the driver passes it on, and it changes the tool voltage.
