@@ -12,8 +12,7 @@ from motion_planners import FAST, MODEL, peaks
 from ur5_pick_place.control.braking import path_from
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
-from ur5_pick_place.control.speed_profile import SpeedProfile
-from ur5_pick_place.control.stop_trajectory import brake, rest_of, resume_on_path
+from ur5_pick_place.control.stop_trajectory import SpeedProfile, brake, rest_of, resume_on_path
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.nodes.ros.diagnostics import Jitter
