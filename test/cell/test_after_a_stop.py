@@ -319,7 +319,7 @@ def test_a_plan_says_which_missed_grasp_it_cannot_retry(cycle_planner):
 def test_a_run_goes_on_from_beside_its_path_where_the_controller_brakes_each_joint_by_itself(
     monkeypatch, stage, is_low
 ):
-    monkeypatch.setattr('ur5_pick_place.control.execution_manager.braking_motion', no_brake)
+    monkeypatch.setattr('ur5_pick_place.control.controller.Goal.braking', no_brake)
     cell = InProcessCell()
     for controller in cell.driver.trajectory.values():
         controller.deceleration = 2.0  # [rad/s2], as with decelerate_on_cancel

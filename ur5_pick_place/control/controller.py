@@ -6,14 +6,19 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+import numpy as np
+
 from ur5_pick_place.control.escalation import Controllers
 from ur5_pick_place.control.loops.stream import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import MotionMonitor
+from ur5_pick_place.control.path_position import path_from
 from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.control.stop_trajectory import brake
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory
+from ur5_pick_place.planning.planner import MotionPlanner
 
 REPLY_TIMEOUT = 2.0
 """Largest time for the controller to answer a goal [s, steady clock]."""
@@ -26,6 +31,9 @@ _TRANSFER = 0.5
 _LATE = 0.05
 # [s] from acceptance to the first feedback, which comes at 20 Hz, and until it is received here
 _FIRST_FEEDBACK = 0.15
+# An arm follows its plan if its joint velocities are those of the plan at some time up to _LAG [s]
+# earlier, within a share of the speed and a slack [rad/s].
+_LAG, _SHARE, _SLACK = 0.1, 0.5, 0.03
 _AT_REST_TIME = 2.0  # [s] by stamps of joint_states, for the arm to come to rest after a cancel
 
 
@@ -133,10 +141,40 @@ class Goal:
         is_due = stamp - self.accepted < _FIRST_FEEDBACK
         return self.is_accepted and not self.has_feedback and is_due
 
-    def is_running_at(self, t: float) -> bool:
-        """Return whether the controller is known to follow it, at time `t` [s] of its plan."""
-        is_known = self.has_feedback or not self.began_late
-        return self.is_accepted and is_known and _BEFORE < t < self.trajectory.duration
+    def braking(
+        self, status: RobotStatus, planner: MotionPlanner, takeover_time: float, now: float
+    ) -> Trajectory | None:
+        """
+        Return the motion that brakes it on its path; None if it is to be canceled.
+
+        It begins at the stamp of the joints. The controller has `takeover_time` [s] from the
+        steady time `now` [s] on to receive it before it brakes.
+        """
+        t = self.time_at(status.stamp, status.speed_scaling)
+        is_known = self.is_accepted and (self.has_feedback or not self.began_late)
+        is_running = is_known and _BEFORE < t < self.trajectory.duration
+        if status.is_slow or not is_running or not self.is_followed(status, t):
+            return None
+        delay = takeover_time + status.speed_scaling * status.age(now)
+        return brake(self.trajectory, max(t, 0.0), planner.limits, delay, planner.dynamics)
+
+    def is_followed(self, status: RobotStatus, t: float) -> bool:
+        """
+        Return whether the arm has the plan's velocities of its time t [s], or just before.
+
+        It has not if somebody else has stopped it and this node does not know it yet: pick_place
+        cancels all goals where this node answers its stop late, as it may on a busy PC.
+        """
+        if status.qd is None:
+            return False
+        earlier = np.maximum(t - np.linspace(0.0, _LAG, 11) * status.speed_scaling, 0.0)
+        planned = status.speed_scaling * self.trajectory.sample(earlier)[1]
+        off, speed = np.abs(status.qd - planned).max(axis=1), np.abs(planned).max(axis=1)
+        return bool((off <= _SHARE * speed + _SLACK).any())
+
+    def path_ahead(self, q: Array) -> Array:
+        """Return the joints (n, 6) [rad] that it will pass from `q` (6,) on."""
+        return path_from(q, self.trajectory, self.within)
 
     def failure(self, now: float, stamp: float) -> str:
         """Return why it has failed at a steady time `now` and a stamp of the joints, both [s]."""

@@ -8,13 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ur5_pick_place.control.braking import (
-    braking_motion,
-    ends_braking,
-    is_slow,
-    path_ahead,
-    too_near,
-)
 from ur5_pick_place.control.conditions import Conditions
 from ur5_pick_place.control.controller import Controller, Goal, Phase, transfer_time
 from ur5_pick_place.control.escalation import Escalation
@@ -35,6 +28,7 @@ from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
 
 _FIGURE = re.compile(r'\d+(\.\d+)?')
+_REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
 _WAITS = 5  # messages of the joints for which a stop waits for a better moment to begin
 
 IsWanted = Callable[[], bool]
@@ -104,9 +98,10 @@ class ExecutionManager:
         while True:
             with self._lock:
                 motion = self._goal or self._stream
-                path = path_ahead(motion, self.status.q)
+                q = self.status.q
+                path = motion.path_ahead(q) if motion and q is not None else None
             # Too long for the lock; if another motion runs afterwards, that is looked at.
-            contact = self.planner.why_blocked(path) if len(path) else ''
+            contact = '' if path is None else self.planner.why_blocked(path)
             with self._lock:
                 if not contact:
                     return
@@ -179,7 +174,7 @@ class ExecutionManager:
             goal.enter(Phase.CANCELING, reason)  # an object in its braking path
         if (stream := self._stream) and stream.can_stop(is_near):
             braking = stream.stop(reason)
-            if blocked := too_near(self.planner, braking) if is_near else '':
+            if blocked := self._why_too_near(braking) if is_near else '':
                 stream.ended = Outcome.failed(reason + blocked)
                 self._latch.hold()
         self._cancel_stopped_motion()
@@ -198,8 +193,8 @@ class ExecutionManager:
         braking, takeover, now = None, self._tracking.takeover_time, self.clock()
         # Somebody else may have stopped the arm since old joints.
         if self.replaces and not self._seen.foreign_goal and not are_old:
-            braking = braking_motion(goal, self.status, self.planner, takeover, now)
-        blocked = too_near(self.planner, braking) if is_near else ''
+            braking = goal.braking(self.status, self.planner, takeover, now)
+        blocked = self._why_too_near(braking) if is_near else ''
         if braking is None or blocked:
             goal.enter(Phase.CANCELING, reason + blocked)
             return
@@ -211,6 +206,15 @@ class ExecutionManager:
             goal.waits, goal.pending_stop = goal.waits + 1, reason
             return
         self._send(braking, goal.on_end, None, stamp, points, reason)
+
+    def _why_too_near(self, braking: Trajectory | None) -> str:
+        """Return what to add to a stop reason if the arm cannot brake before an obstacle, or ''."""
+        if braking is None or not self.planner.why_blocked(braking.path):
+            return ''
+        return (
+            f'; the arm needs {braking.duration:.2f} s to brake and cannot stop before it, so the '
+            'motion was canceled at once: look whether the arm has touched it'
+        )
 
     @locked
     def fail(self, reason: str) -> None:
@@ -483,7 +487,7 @@ class ExecutionManager:
             if self.is_at_rest:
                 self._finish(stream.ended.reason)
         # A slow arm stops at once: its ramp would freeze at slider 0, and go on as that rises.
-        elif loop.outcome or (loop.is_ending and is_slow(self.status)):
+        elif loop.outcome or (loop.is_ending and self.status.is_slow):
             stream.ended = loop.outcome or Outcome.from_reason(loop.stop_reason)
             self._latch.hold()
         self._publish_state()
@@ -491,8 +495,10 @@ class ExecutionManager:
     def _cancel_stopped_motion(self) -> None:
         """Cancel a stopped motion until it has ended and the arm is at rest."""
         goal = self._goal
-        if goal and goal.is_braking and ends_braking(goal, self.status, self.clock()):
-            goal.enter(Phase.CANCELING)
+        if goal and goal.is_braking:
+            is_late = not goal.is_accepted and self.clock() - goal.sent > _REPLY
+            if is_late or self.status.is_slow:
+                goal.enter(Phase.CANCELING)
         brakes = self._stream or (goal and (goal.is_braking or goal.pending_stop))
         if brakes and not self._seen.foreign_goal:
             self._escalation.begin_again()

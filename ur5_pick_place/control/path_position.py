@@ -12,10 +12,11 @@ import numpy as np
 
 from ur5_pick_place.kinematics._ik import nearest_row
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.paths.trajectory import Trajectory
+from ur5_pick_place.planning.paths.trajectory import PATH_STEP, Trajectory
 
 _STEP = 2e-3  # [s] between samples
 _EQUALLY_NEAR = 5e-3  # [rad]
+_MUCH_NEARER = 0.02  # [rad]; by which a later pass must be, to be where a path ahead begins
 _STANDING = 1e-6  # [rad^2/s^2]; square of the speed of a path that hardly moves
 
 
@@ -43,6 +44,15 @@ def first_pass(
         ahead = float((q - at) @ speed) / max(float(speed @ speed), _STANDING)
         t = min(max(t + min(max(ahead, -_STEP), _STEP), least), most)
     return t
+
+
+def path_from(
+    q: Array, trajectory: Trajectory, within: tuple[float, float] = (0.0, np.inf)
+) -> Array:
+    """Return joints (n, 6) [rad] from `q` (6,) on; the arm is between two times `within` [s]."""
+    times = trajectory.dense_times(PATH_STEP)
+    later = times[times >= first_pass(trajectory, q, within, _MUCH_NEARER)]
+    return np.vstack([q, trajectory.sample(later)[0]])
 
 
 @dataclass(eq=False)

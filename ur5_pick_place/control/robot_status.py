@@ -18,6 +18,7 @@ _STEP_SLACK = 0.05  # [rad]
 _CHECK_PERIOD = 0.04  # [s] between two checks of the robot at most, while this process runs
 _MAX_STALL = 1.0  # [s] for which a loaded PC may keep a process from running
 _MAX_DISCOUNT = 1.0  # [s] of stall after the last joint_states; later the robot may be silent too
+_SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
 _RECENT = 0.1  # [s]; older joints are not the present ones
 _LATE = 0.1  # [s] between two arrivals above which a gap is reported
 _IO_TIMEOUT_FACTOR = 3.0  # times joint_state_timeout
@@ -134,6 +135,11 @@ class RobotStatus:
         """Whether the robot holds the arm while its program waits to continue."""
         may_move = self.safety_mode in (SAFETY_NORMAL, SAFETY_REDUCED) and not self.program_paused
         return bool(self.program_running) and not may_move
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the robot slows the arm down so much that it stops at once."""
+        return self.speed_scaling < _SLOW
 
     def age(self, now: float) -> float:
         """Return the age of the last good joints [s] at a steady time `now` [s]."""

@@ -18,7 +18,6 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.limits import Scaling
-from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
@@ -41,8 +40,6 @@ from ur5_pick_place.task.places.check import CyclePlaces
 from ur5_pick_place.task.places.names import HOME, is_part_place, taught_place
 from ur5_pick_place.task.places.poses import Provenance, TaughtPose, coincide, converted
 from ur5_pick_place.task.places.retract import retract_from_place
-
-_STEP = 0.02  # [s] between samples of a planned motion; the collision check sweeps between them
 
 SAME_POSE_IN_VAIN = 'the same pose published again changes nothing: call the service'
 
@@ -317,7 +314,7 @@ class CyclePlanner:
                 arms[part] = arm.carrying(part)
             moves = [(arms[part], stage.motion)] if stage.motion else []
             for moving, motion in [*moves, *((arm, motion) for motion in stage.retry)]:
-                if why := moving.why_blocked(_path(motion.trajectory)):
+                if why := moving.why_blocked(motion.trajectory.path):
                     raise PlanningError(
                         f'an object is in the way of stage {stage.name!r} since ~/plan: {why}; '
                         'plan again, or remove it'
@@ -434,7 +431,3 @@ def _digests(scene: Scene) -> dict[str, str]:
         name: Scene(0.0, Tool(np.eye(4)), world=World({name: thing})).fingerprint()
         for name, thing in scene.world.objects.items()
     }
-
-
-def _path(trajectory: Trajectory) -> Array:
-    return trajectory.sample(trajectory.dense_times(_STEP))[0]

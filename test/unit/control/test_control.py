@@ -9,8 +9,8 @@ import pytest
 import ruckig
 from motion_planners import FAST, MODEL, peaks
 
-from ur5_pick_place.control.braking import path_from
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
+from ur5_pick_place.control.path_position import path_from
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.stop_trajectory import SpeedProfile, brake, rest_of, resume_on_path
 from ur5_pick_place.errors import PlanningError

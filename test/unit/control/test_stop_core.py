@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from stop_cell import CYCLE, Anything, Cell, Limited, moving, turn
 
-from ur5_pick_place.control import execution_manager
-from ur5_pick_place.control.braking import follows_plan
+from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE, Outcome
@@ -94,21 +93,21 @@ def test_the_stop_is_reported_before_the_braking_motion_is_searched_for(monkeypa
     """On a busy PC the search takes long, and pick_place would take the planner for hung."""
     cell, seen = moving(), []
     search = lambda *_: seen.append(cell.states[-1])  # noqa: E731
-    monkeypatch.setattr(execution_manager, 'braking_motion', search)
+    monkeypatch.setattr(Goal, 'braking', search)
     cell.executor.stop('enough', latch=True)
     assert seen == ['stopped: enough']
 
 
 def test_a_search_that_was_not_run_for_a_while_is_repeated_from_the_next_joints(monkeypatch):
     """On a busy PC; the controller would take its motion after it has begun to brake."""
-    cell, search, stalls = moving(), execution_manager.braking_motion, [0.09, 0.06]
+    cell, search, stalls = moving(), Goal.braking, [0.09, 0.06]
 
     def stalled(*args):
         found = search(*args)
         cell.now += stalls.pop() if stalls else 0.0
         return found
 
-    monkeypatch.setattr(execution_manager, 'braking_motion', stalled)
+    monkeypatch.setattr(Goal, 'braking', stalled)
     cell.executor.stop('enough', latch=True)
     cell.run(CYCLE)
     assert len(cell.port.sent) == 1 and not cell.port.cancels
@@ -435,7 +434,7 @@ def test_an_arm_that_lags_behind_its_plan_brakes_along_it():
     plan = cell.port.running.trajectory
     for lag in (0.0, 0.03, 0.08):
         cell.status.q, cell.status.qd = plan.sample(cell.now - cell.port.began - lag)[:2]
-        assert follows_plan(cell.port.running, cell.status, cell.now - cell.port.began)
+        assert cell.port.running.is_followed(cell.status, cell.now - cell.port.began)
 
 
 def test_an_object_that_comes_while_a_motion_is_gated_stops_it():

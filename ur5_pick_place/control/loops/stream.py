@@ -14,6 +14,7 @@ import numpy as np
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.loops.reference import Reference
 from ur5_pick_place.control.motion_monitor import AT_REST, StallDetector
+from ur5_pick_place.control.path_position import path_from
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
@@ -153,6 +154,12 @@ class Stream:
     def stop_reason(self) -> str:
         """Why it stops; empty while it goes on."""
         return self.loop.stop_reason
+
+    def path_ahead(self, q: Array) -> Array | None:
+        """Return the joints (n, 6) [rad] that it will pass from `q` (6,) on; None if unknown."""
+        if self.trajectory is not None:
+            return path_from(q, self.trajectory, self.within)
+        return self.loop.braking.path if self.loop.braking else None
 
     def can_stop(self, even_if_stopping: bool) -> bool:
         """Return whether it can be stopped; `even_if_stopping`: also if it is already stopping."""

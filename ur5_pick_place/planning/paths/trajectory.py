@@ -12,6 +12,7 @@ from ur5_pick_place.kinematics._ik import sample_quintics
 from ur5_pick_place.kinematics.transforms import Array, is_finite
 
 MAX_DURATION = 400.0  # [s]; bounds the memory of checks that sample every 2 ms
+PATH_STEP = 0.02  # [s] between two joints of a path
 _ROUNDED = 1e-6  # [s]; messages carry whole nanoseconds
 _ROUNDS, _SAMPLES = 3, 33  # of a search within a segment: to 0.01 % of it
 _MAX_NAMES = 256  # joints in a message; a cell has a few dozen at most
@@ -149,6 +150,11 @@ class Trajectory:
         quintic = np.stack([p0, v0, 0.5 * a0, c3, c4, c5])
         object.__setattr__(self, '_quintic', quintic)
         return quintic
+
+    @property
+    def path(self) -> Array:
+        """Joints (n, 6) [rad] along it; a collision check sweeps between them."""
+        return self.sample(self.dense_times(PATH_STEP))[0]
 
     def dense_times(self, step: float) -> Array:
         """
