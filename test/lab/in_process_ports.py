@@ -60,7 +60,7 @@ class ControllerPort:
 
     @property
     def why_no_stream(self) -> str:
-        self._controller.splices = False  # as `nodes.driver.replacement` sets it
+        self._controller.splices = False  # as `Replacement` sets it
         return ''
 
     @property

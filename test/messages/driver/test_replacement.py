@@ -10,7 +10,7 @@ from rcl_interfaces.msg import SetParametersResult
 
 from ur5_pick_place.client.preflight import collect
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS
-from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement
+from ur5_pick_place.nodes.driver.trajectory_controller import SPLICES, Replacement
 from ur5_pick_place.nodes.ros.diagnostics import GRIPPER, STREAMS, Diagnostics
 
 

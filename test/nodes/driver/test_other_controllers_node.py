@@ -18,7 +18,7 @@ from task_client import START, TARGET, TaskClient
 
 from ur5_pick_place.kinematics import JOINT_NAMES, forward
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.nodes.driver.replacement import SPLICES
+from ur5_pick_place.nodes.driver.trajectory_controller import SPLICES
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 
 pytestmark = [pytest.mark.nodes, pytest.mark.drill]
