@@ -208,7 +208,7 @@ class ExecutionManager:
         self._send(braking, goal.on_end, None, stamp, points, reason)
 
     def _why_too_near(self, braking: Trajectory | None) -> str:
-        """Return what to add to a stop reason if the arm cannot brake before an obstacle, or ''."""
+        """Return what a stop reason adds if the arm cannot brake before an obstacle."""
         if braking is None or not self.planner.why_blocked(braking.path):
             return ''
         return (

@@ -24,13 +24,12 @@ from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.nodes.driver import joint_listener
 from ur5_pick_place.nodes.driver.driver_link import DriverLink
-from ur5_pick_place.nodes.driver.joint_listener import JointListener, OneSource
+from ur5_pick_place.nodes.driver.joint_listener import JointLayout, JointListener, OneSource
 from ur5_pick_place.nodes.messages.conversions import (
     joints_from_state,
     to_seconds,
     velocities_from_state,
 )
-from ur5_pick_place.nodes.messages.joint_layout import JointLayout
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.latched_from import LatchedFrom
 from ur5_pick_place.nodes.ros.qos import LATCHED, Unheard

@@ -2,9 +2,12 @@
 """Read the arm's joints from a topic on which other devices publish too."""
 
 import itertools
+import math
+import struct
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +23,6 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
     velocities_from_state,
 )
-from ur5_pick_place.nodes.messages.joint_layout import JointLayout
 from ur5_pick_place.nodes.ros.distro import TakenMessage
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.topic_reader import BoundedReader, Period
@@ -36,6 +38,52 @@ _LARGEST = 16_384  # [bytes] of a message that is converted; six joints take 300
 # [s] of silence after which a publisher has gone. A driver does not restart that fast.
 _GONE = 1.0
 _NONE: Array = np.empty(0)
+_HEADER = 4  # [bytes] of CDR, before the stamp
+
+
+class JointLayout:
+    """
+    Where numbers are in messages with the joints of one that was converted, and is valid.
+
+    The others, up to 500 a second, are then read without conversion by rclpy.
+
+    `names`: of the arm's joints. `with_velocities`: whether velocities are read.
+    """
+
+    def __init__(self, state: JointState, names: Sequence[str], with_velocities: bool) -> None:
+        texts = (text.encode() + b'\0' for text in (state.header.frame_id, *state.name))
+        frame, *named = ([len(text), text] for text in texts)
+        # What follows the stamp, in its order; None for a number of a joint.
+        items: list[int | bytes | None] = [*frame, len(named), *itertools.chain(*named)]
+        begins = []
+        for values in (state.position, state.velocity, state.effort):
+            begins.append(len(items) + 3)  # behind the stamp's two items and a count
+            items += [len(values), *[None] * len(values)]
+        codes = ('d' if i is None else 'I' if isinstance(i, int) else f'{len(i)}s' for i in items)
+        # Native alignment is that of CDR, from the end of its header on.
+        self._format = struct.Struct('iI' + ''.join(codes))
+        self._size = _HEADER + self._format.size
+        self._fixed = itemgetter(*(k + 2 for k, item in enumerate(items) if item is not None))
+        self._expected = tuple(item for item in items if item is not None)
+        order = [list(state.name).index(name) for name in names]
+        read = begins[: 1 + with_velocities]
+        self._numbers = itemgetter(*(begin + i for begin in read for i in order))
+        self._count = len(order)
+
+    def read(self, data: bytes) -> tuple[float, Array, Array] | None:
+        """
+        Return stamp [s], positions (n,) [rad] and velocities (n,) [rad/s]; (0,) if not read.
+
+        None if joints or their order differ, or a number is not finite.
+        """
+        if len(data) < self._size:  # without efforts they end with 4 bytes of padding
+            return None
+        found = self._format.unpack_from(data, _HEADER)
+        numbers = self._numbers(found)
+        if self._fixed(found) != self._expected or not math.isfinite(sum(numbers)):
+            return None
+        n = self._count
+        return found[0] + found[1] * 1e-9, np.array(numbers[:n]), np.array(numbers[n:])
 
 
 @dataclass(frozen=True)
