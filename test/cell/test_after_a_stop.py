@@ -15,7 +15,7 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.task.cycle.pattern import PatternProgress
 from ur5_pick_place.task.cycle.stages import Stage
-from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
+from ur5_pick_place.task.grippers.outputs import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Carry, RunMotion, SetOutput, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
 

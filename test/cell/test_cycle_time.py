@@ -17,8 +17,8 @@ from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.report.motion import RecordedJoints, Samples
 from ur5_pick_place.report.time_shares import FLOOR, SHARES, time_shares
-from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
-from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
+from ur5_pick_place.task.grippers.outputs import DigitalGripper as Gripper
+from ur5_pick_place.task.grippers.outputs import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
 

@@ -34,7 +34,7 @@ from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.cycle.pattern import PatternSettings
 from ur5_pick_place.task.cycle.steps import annotate, blended_groups
-from ur5_pick_place.task.grippers.digital import DigitalSettings
+from ur5_pick_place.task.grippers.outputs import DigitalSettings
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.places.file import PosesFile
 from ur5_pick_place.task.places.poses import converted

@@ -14,7 +14,7 @@ from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle.pattern import PatternProgress
-from ur5_pick_place.task.cycle.stages import SET_OUTPUT, Stage
+from ur5_pick_place.task.cycle.stages import SET_OUTPUT, WAITS, Stage, Wait
 from ur5_pick_place.task.cycle.steps import Step
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.grippers.signals import Stable
@@ -33,7 +33,6 @@ from ur5_pick_place.task.motions import PlannedStage, StageTracker
 from ur5_pick_place.task.payload import RobotPayload
 from ur5_pick_place.task.places.names import HOME
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
-from ur5_pick_place.task.waits import WAITS, Wait
 
 Emit = Callable[..., Any]
 SLIDER_WAIT = 'the speed slider is at 0: raise it on the pendant or with set_speed_slider'

@@ -13,7 +13,7 @@ from ur5_pick_place.nodes.pick_place import gripper_command
 from ur5_pick_place.nodes.pick_place.settings import GripperChoice
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
-from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings
+from ur5_pick_place.task.grippers.outputs import DigitalGripper, DigitalSettings
 from ur5_pick_place.task.job import GripperReport, GripperView, Observation
 
 DIGITAL = DigitalGripper(DigitalSettings(), 24)

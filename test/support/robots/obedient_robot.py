@@ -14,8 +14,8 @@ from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.cycle.file import load_cycle
 from ur5_pick_place.task.cycle.pattern import PatternSettings
-from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
-from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
+from ur5_pick_place.task.grippers.outputs import DigitalGripper as Gripper
+from ur5_pick_place.task.grippers.outputs import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import (
     Carry,
     Compute,

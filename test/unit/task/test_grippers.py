@@ -20,10 +20,14 @@ from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.sim.physics.world import CellSettings
 from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
-from ur5_pick_place.task.grippers.digital import DigitalGripper, DigitalSettings
 from ur5_pick_place.task.grippers.joint import GripperJoint
+from ur5_pick_place.task.grippers.outputs import (
+    DigitalGripper,
+    DigitalSettings,
+    VacuumGripper,
+    VacuumSettings,
+)
 from ur5_pick_place.task.grippers.registry import KINDS, check_parameters, gripper_type
-from ur5_pick_place.task.grippers.vacuum import VacuumGripper, VacuumSettings
 from ur5_pick_place.task.job import (
     GripperReport,
     GripperView,

@@ -16,8 +16,8 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.cycle.stages import Stage
-from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
-from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
+from ur5_pick_place.task.grippers.outputs import DigitalGripper as Gripper
+from ur5_pick_place.task.grippers.outputs import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import (
     Compute,
     Job,

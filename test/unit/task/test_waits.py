@@ -8,14 +8,13 @@ import pytest
 from obedient_robot import Task, planner_of
 from obedient_robot import cycle_planner as cycle_planner
 
-from ur5_pick_place.task.cycle.stages import SET_OUTPUT, WAITS_AND_PINS, Stage
-from ur5_pick_place.task.grippers.digital import DigitalSettings
+from ur5_pick_place.task.cycle.stages import SET_OUTPUT, WAITS, WAITS_AND_PINS, Stage
+from ur5_pick_place.task.grippers.outputs import DigitalSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput
-from ur5_pick_place.task.waits import WAITS
 
 
 def test_each_wait_of_a_cycle_file_is_awaited():
-    assert {*WAITS, SET_OUTPUT} == {*WAITS_AND_PINS}, 'AWAITED of task/waits.py has all but `wait`'
+    assert {*WAITS, SET_OUTPUT} == {*WAITS_AND_PINS}, 'AWAITED has all but `wait`'
 
 
 @pytest.fixture

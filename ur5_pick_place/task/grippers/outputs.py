@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grippers on digital outputs, confirmed by io_states and by an input that shows a part."""
+"""
+Grippers on one or two digital outputs: fingers, `gripper: digital`, and a cup, `gripper: vacuum`.
+
+They are confirmed by io_states and by an input that shows a part.
+"""
 
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ur5_pick_place.errors import ExecutionError, MissedGrasp
+from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task.grippers.base import TOOL_INPUT, Gripper, GripperSettings
 from ur5_pick_place.task.grippers.signals import SETTLING, PartSignal
@@ -216,3 +220,106 @@ class OutputGripper(Gripper):
             f'input {pin} shows a part {waited} although the gripper is open: remove the part, '
             'or check whether the input is stuck'
         )
+
+
+@dataclass(frozen=True)
+class DigitalSettings(OutputSettings):
+    """Wiring and timing of the fingers."""
+
+    open_pin: int = setting(
+        -1,
+        'second output, which opens the gripper; -1 = none, the first one closes and opens',
+        low=-1,
+        high=LAST_PIN,
+    )
+    close_time: float = setting(
+        0.8, 'time the fingers need to close', unit='s', low=0, high=10
+    )
+    open_time: float = setting(0.8, 'time the fingers need to open', unit='s', low=0, high=10)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.open_pin == self.close_pin:
+            raise InvalidInput(
+                f'open_pin = close_pin = {self.open_pin}: must be two outputs, or open_pin = -1'
+            )
+
+
+class DigitalGripper(OutputGripper):
+    """Fingers that outputs open and close; see `Gripper`."""
+
+    settings_type = DigitalSettings
+
+    def travel_time(self, is_closed: bool) -> float:
+        return float(self.settings.close_time if is_closed else self.settings.open_time)
+
+    def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
+        s = self.settings
+        changes = [(s.close_pin, is_closed == s.closes_when_on)]
+        if s.open_pin >= 0:
+            # First off, then on: a double-acting valve must never see both.
+            changes = sorted([*changes, (s.open_pin, not changes[0][1])], key=lambda c: c[1])
+        return changes
+
+
+@dataclass(frozen=True)
+class VacuumSettings(OutputSettings):
+    """
+    Wiring and timing of a suction cup.
+
+    `close_pin` switches the suction, `part_pin` shows the vacuum.
+    """
+
+    blow_pin: int = setting(
+        -1,
+        'second output, which blows the part off; -1 = none, the cup vents by itself',
+        low=-1,
+        high=LAST_PIN,
+    )
+    vacuum_time: float = setting(
+        0.5, 'time to reach the vacuum where no input shows it', unit='s', low=0, high=10
+    )
+    blow_off_time: float = setting(
+        0.3, 'how long blow_pin is on, and the least time to release', unit='s', low=0, high=10
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.blow_pin == self.close_pin:
+            raise InvalidInput(
+                f'blow_pin = close_pin = {self.blow_pin}: must be two outputs, or blow_pin = -1'
+            )
+
+
+class VacuumGripper(OutputGripper):
+    """A suction cup; see `Gripper`."""
+
+    settings_type = VacuumSettings
+    loss_text = 'the vacuum-reached input went off'
+    closed_on_nothing = 'no vacuum: the cup does not seal'
+
+    def travel_time(self, is_closed: bool) -> float:
+        return float(self.settings.vacuum_time if is_closed else self.settings.blow_off_time)
+
+    def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
+        """Return the outputs for suction and blow-off; never both on."""
+        s = self.settings
+        suction = (s.close_pin, is_closed == s.closes_when_on)
+        return [(s.blow_pin, False), suction] if s.blow_pin >= 0 else [suction]
+
+    def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
+        """Switch suction off, and the blow-off on unless the arm moves next."""
+        yield from super().begin_opening(is_holding, is_moving)
+        if self.settings.blow_pin >= 0 and not is_moving:
+            seen = yield from self.set_output(self.settings.blow_pin, True)
+            self.fingers_done_at = seen.t + self.travel_time(is_closed=False)
+
+    def await_fingers(self) -> Steps[None]:
+        """Wait as `OutputGripper`; a release takes its whole time, and the blow-off ends here."""
+        yield from super().await_fingers()
+        if self._closes:
+            return
+        while (yield None).t < self.fingers_done_at:
+            pass
+        if self.settings.blow_pin >= 0:
+            yield from self.set_output(self.settings.blow_pin, False)

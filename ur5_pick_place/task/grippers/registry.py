@@ -8,8 +8,7 @@ from dataclasses import fields
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.grippers.action import ActionGripper
 from ur5_pick_place.task.grippers.base import Gripper
-from ur5_pick_place.task.grippers.digital import DigitalGripper
-from ur5_pick_place.task.grippers.vacuum import VacuumGripper
+from ur5_pick_place.task.grippers.outputs import DigitalGripper, VacuumGripper
 
 KINDS: dict[str, type[Gripper]] = {
     'digital': DigitalGripper,
