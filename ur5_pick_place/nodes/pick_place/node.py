@@ -38,11 +38,10 @@ from ur5_pick_place.nodes.messages.refusals import reason_of
 from ur5_pick_place.nodes.pick_place import gripper_command, rviz
 from ur5_pick_place.nodes.pick_place.arm_stop import ArmStop, PlannerLatch
 from ur5_pick_place.nodes.pick_place.freedrive import Freedrive
-from ur5_pick_place.nodes.pick_place.pose_topics import PoseTopics
 from ur5_pick_place.nodes.pick_place.settings import TaskNodeSettings, chosen_gripper
 from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.pick_place.task_port import PLANNER, TaskPort
-from ur5_pick_place.nodes.pick_place.teaching import Taught, Teaching, stamp_text
+from ur5_pick_place.nodes.pick_place.teaching import PoseTopics, Taught, Teaching, stamp_text
 from ur5_pick_place.nodes.ros.diagnostics import GRIPPER, GRIPPER_ADVICE, Diagnostics
 from ur5_pick_place.nodes.ros.executor import SerialNode
 from ur5_pick_place.nodes.ros.liveness import Heartbeat
