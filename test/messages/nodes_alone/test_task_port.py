@@ -8,9 +8,11 @@ import pytest
 
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.nodes.driver import controller_goals
 from ur5_pick_place.nodes.driver.controller_goals import check_method
 from ur5_pick_place.nodes.pick_place import task_port
+from ur5_pick_place.nodes.pick_place.task_port import LOST, PendingMotion
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.job import SetOutput
 
@@ -56,3 +58,41 @@ def test_closed_loops_are_refused_at_the_start_without_controller_names(monkeypa
     check_method('joint_trajectory_controller', 'ik')
     with pytest.raises(InvalidInput, match="method = 'gradient': needs the messages of ROS 2 J"):
         check_method('joint_trajectory_controller', 'gradient')
+
+
+class TestPendingMotion:
+    """A planner that is done but whose answer never comes."""
+
+    def pending(self):
+        replies = []
+        return PendingMotion(HOME, replies.append, 0.0), replies
+
+    def test_an_answer_counts_once(self):
+        pending, replies = self.pending()
+        pending.reply(DONE)
+        pending.reply(Outcome.failed('late'))
+        pending.on_joints(HOME, 100.0)
+        assert replies == [DONE]
+
+    @pytest.mark.parametrize(('q', 'reply'), [(HOME, DONE), (HOME + 0.02, LOST)])
+    def test_a_lost_one_is_told_from_where_the_arm_is_once_the_planner_is_ready(self, q, reply):
+        pending, replies = self.pending()
+        for t, state in ((0.1, 'moving'), (5.0, 'ready')):
+            pending.on_planner_state(state, t)
+        pending.on_joints(q, 6.9)
+        assert replies == []
+        pending.on_joints(q, 7.1)
+        assert replies == [reply]
+
+    def test_a_planner_that_is_still_moving_is_waited_for(self):
+        pending, replies = self.pending()
+        pending.on_planner_state('moving', 0.1)
+        pending.on_joints(HOME, 1000.0)
+        assert replies == []
+
+    def test_a_motion_that_never_begins_is_given_up(self):
+        pending, replies = self.pending()
+        pending.on_planner_state('ready', 0.1)
+        pending.on_joints(HOME, 29.0)
+        pending.on_joints(HOME, 31.0)
+        assert replies == [LOST]

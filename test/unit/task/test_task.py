@@ -17,13 +17,12 @@ from scenes import thing_at
 
 from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics import HOME, forward
-from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.scene.shapes import Cuboid
 from ur5_pick_place.planning.scene.world import World
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.job import Carry, Compute, Job, RunMotion, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pending_motion import LOST, PendingMotion
 from ur5_pick_place.task.plan import CyclePlanner
 
 CANCELED = Outcome.failed('canceled by the client')
@@ -336,44 +335,6 @@ def test_an_error_says_that_the_rest_of_a_motion_was_not_planned_in_time(task):
         assert job.error == ''
         job.tick(replace(begun, t=begun.t + late))
     assert job.error == 'planning the remaining motion was not answered within 120 s'
-
-
-class TestPendingMotion:
-    """A planner that is done but whose answer never comes."""
-
-    def pending(self):
-        replies = []
-        return PendingMotion(HOME, replies.append, 0.0), replies
-
-    def test_an_answer_counts_once(self):
-        pending, replies = self.pending()
-        pending.reply(DONE)
-        pending.reply(Outcome.failed('late'))
-        pending.on_joints(HOME, 100.0)
-        assert replies == [DONE]
-
-    @pytest.mark.parametrize(('q', 'reply'), [(HOME, DONE), (HOME + 0.02, Outcome.failed(LOST))])
-    def test_a_lost_one_is_told_from_where_the_arm_is_once_the_planner_is_ready(self, q, reply):
-        pending, replies = self.pending()
-        for t, state in ((0.1, 'moving'), (5.0, 'ready')):
-            pending.on_planner_state(state, t)
-        pending.on_joints(q, 6.9)
-        assert replies == []
-        pending.on_joints(q, 7.1)
-        assert replies == [reply]
-
-    def test_a_planner_that_is_still_moving_is_waited_for(self):
-        pending, replies = self.pending()
-        pending.on_planner_state('moving', 0.1)
-        pending.on_joints(HOME, 1000.0)
-        assert replies == []
-
-    def test_a_motion_that_never_begins_is_given_up(self):
-        pending, replies = self.pending()
-        pending.on_planner_state('ready', 0.1)
-        pending.on_joints(HOME, 29.0)
-        pending.on_joints(HOME, 31.0)
-        assert replies == [Outcome.failed(LOST)]
 
 
 def test_the_way_home_is_free_of_the_checks_of_a_run_that_was_stopped(task):

@@ -4,6 +4,7 @@
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -44,7 +45,6 @@ from ur5_pick_place.task.job import (
     RunMotion,
     silent_io,
 )
-from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
 _JOB_PERIOD = 0.008  # [s] between two polls of the arm's topics during a job
@@ -52,6 +52,42 @@ _TICK = 0.006  # [s] least robot time between ticks; below 8 ms, so that none is
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 _REST_TIMEOUT = 1.0  # [s]
 _SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
+_IDLE = 2.0  # [s] for which the planner is ready again without having replied
+_BEGIN = 30.0  # [s] until the planner reports motion; a closed loop is rolled out again first
+_ARRIVED = 0.01  # [rad]
+LOST = Outcome.failed("the planner's reply to a motion was lost: check the planner, then ~/rearm")
+
+
+@dataclass(eq=False)
+class PendingMotion:
+    """Awaits one reply, which may be lost: a server can miss a client that has matched it."""
+
+    q_goal: Array  # (6,) where the motion ends [rad]
+    on_reply: OnOutcome  # called once, with how the motion ended
+    sent: float  # steady time [s]
+    is_over: bool = False
+    _has_moved: bool = False
+    _idle_since: float | None = None  # steady time [s]
+
+    def reply(self, outcome: Outcome) -> None:
+        """Forward the reply, unless the motion has already ended."""
+        if not self.is_over:
+            self.is_over = True
+            self.on_reply(outcome)
+
+    def on_planner_state(self, text: str, now: float) -> None:
+        """Take the planner's motion state, as published, at a steady time [s]."""
+        state, _ = parse_motion_state(text)
+        self._has_moved |= state is MotionState.MOVING
+        is_idle = state is MotionState.READY and self._has_moved
+        self._idle_since = now if is_idle else None
+
+    def on_joints(self, q: Array, now: float) -> None:
+        """Decide by the joints (6,) [rad] whether the motion is done if no reply has arrived."""
+        if self._idle_since is not None and now - self._idle_since > _IDLE:
+            self.reply(DONE if np.abs(q - self.q_goal).max() <= _ARRIVED else LOST)
+        elif not self._has_moved and now - self.sent > _BEGIN:
+            self.reply(LOST)
 
 
 class TaskPort:
