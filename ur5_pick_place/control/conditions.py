@@ -17,28 +17,21 @@ _FOREIGN = (
 
 
 class OwnGoals:
-    """The ids of the goals that this node has sent."""
+    """
+    The ids of the goals that this node has sent.
+
+    - `open`: those that the controller may still have or receive, and when they were sent [s,
+      steady clock]
+    """
 
     def __init__(self) -> None:
-        self._sent: deque[bytes] = deque(maxlen=_KEPT)
-        self._open: dict[bytes, float] = {}  # when they were sent [s, steady clock]
-
-    @property
-    def are_open(self) -> bool:
-        """Whether the controller may still have, or receive, a goal of this node."""
-        return bool(self._open)
+        self.sent: deque[bytes] = deque(maxlen=_KEPT)
+        self.open: dict[bytes, float] = {}
 
     def record_sent(self, goal: bytes, now: float) -> None:
         """Record the id of a goal that is sent at time `now` [s, steady clock]."""
-        self._sent.append(goal)
-        self._open[goal] = now
-
-    def record_ended(self, goal: bytes) -> None:
-        """Record that a goal has ended or was rejected."""
-        self._open.pop(goal, None)
-
-    def record_all_ended(self) -> None:
-        self._open.clear()
+        self.sent.append(goal)
+        self.open[goal] = now
 
     def forget_lost(self, reported: Set[bytes], current: bytes | None, now: float) -> None:
         """
@@ -48,13 +41,9 @@ class OwnGoals:
         twice that time has ended, unless it is the `current` one. `now` as in `record_sent`.
         """
         last = now - 2.0 * REPLY_TIMEOUT
-        for goal, sent in list(self._open.items()):
+        for goal, sent in list(self.open.items()):
             if sent < last and goal not in reported and goal != current:
-                del self._open[goal]
-
-    def foreign(self, reported: Set[bytes]) -> str:
-        """Return a fault if one of the controller's goals is not ours; empty if all are."""
-        return _FOREIGN if reported and not reported <= set(self._sent) else ''
+                del self.open[goal]
 
 
 @dataclass(frozen=True)
@@ -72,12 +61,12 @@ class Conditions:
     @property
     def has_goals(self) -> bool:
         """Whether the controller has a goal that has not ended, or may still receive ours."""
-        return bool(self.own_goals.are_open or self.controller.goals)
+        return bool(self.own_goals.open or self.controller.goals)
 
     @property
     def foreign_goal(self) -> str:
         """A fault if the controller has a goal that is not ours; empty if it has none."""
-        return self.own_goals.foreign(self.controller.goals)
+        return '' if self.controller.goals <= set(self.own_goals.sent) else _FOREIGN
 
     @property
     def knows_joints(self) -> bool:
@@ -90,17 +79,12 @@ class Conditions:
         return self.foreign_motion.stillness if self.knows_joints else None
 
     @property
-    def is_at_rest(self) -> bool:
-        """Whether the joints show the arm at rest."""
-        return self.foreign_motion.stillness.is_at_rest
-
-    @property
     def is_possibly_moving(self) -> bool:
         """Whether the controller may be moving the arm; true without recent joints."""
         by_pendant = mode_fault(self.status, self.health.check_modes)
         if self.status.is_in_freedrive or by_pendant:
             return False
-        return not (self.knows_joints and self.is_at_rest)
+        return not (self.knows_joints and self.foreign_motion.stillness.is_at_rest)
 
     def fault(self, is_streamed: bool = False) -> str | None:
         """Return why the robot must not move now, or None; `is_streamed` as in `find_fault`."""

@@ -111,10 +111,6 @@ class Goal:
         """Whether the controller must end it, should it still have or receive it."""
         return self.phase in (Phase.CANCELING, Phase.SETTLING)
 
-    @property
-    def is_braking(self) -> bool:
-        return self.phase is Phase.BRAKING
-
     def time_at(self, stamp: float, speed_scaling: float) -> float:
         """Return the time in the trajectory at a stamp."""
         return self.progress[1] + (stamp - self.progress[0]) * speed_scaling

@@ -91,7 +91,7 @@ class ExecutionManager:
     @property
     def is_at_rest(self) -> bool:
         """Whether the joints show the arm at rest."""
-        return self._seen.is_at_rest
+        return self._foreign.stillness.is_at_rest
 
     def stop_if_blocked(self) -> None:
         """Stop the running motion if its remaining path collides in the current scene."""
@@ -170,9 +170,10 @@ class ExecutionManager:
         goal = self._goal
         if goal and goal.phase is Phase.RUNNING:
             self._stop_goal(goal, reason, is_near, can_wait=not (latch or is_near))
-        elif goal and goal.is_braking and is_near:
+        elif goal and goal.phase is Phase.BRAKING and is_near:
             goal.enter(Phase.CANCELING, reason)  # an object in its braking path
-        if (stream := self._stream) and stream.can_stop(is_near):
+        stream = self._stream
+        if stream and not stream.ended and (is_near or not stream.stop_reason):
             braking = stream.stop(reason)
             if blocked := self._why_too_near(braking) if is_near else '':
                 stream.ended = Outcome.failed(reason + blocked)
@@ -303,7 +304,7 @@ class ExecutionManager:
         if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
         if unavailable:
-            self._own.record_all_ended()
+            self._own.open.clear()
         current = self._goal.id if self._goal else None
         self._own.forget_lost(self.controller.goals, current, now)
         if foreign := self._foreign_fault:
@@ -318,7 +319,7 @@ class ExecutionManager:
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
         """Process the controller's answer to a goal."""
         if not is_accepted:
-            self._own.record_ended(goal.id)
+            self._own.open.pop(goal.id, None)
             if goal is self._goal and goal.phase is not Phase.RUNNING:
                 # The braking motion was refused: the motion that it should replace is canceled.
                 goal.settle(self.status.stamp)
@@ -341,7 +342,7 @@ class ExecutionManager:
     @locked
     def on_result(self, goal: Goal, outcome: Outcome) -> None:
         """Process the end of a goal, as the controller reports it."""
-        self._own.record_ended(goal.id)
+        self._own.open.pop(goal.id, None)
         if goal is not self._goal:
             return
         if outcome.ok:
@@ -375,7 +376,7 @@ class ExecutionManager:
         """Let the block begin an admitted motion under the lock, if it is still allowed."""
         with self._lock:
             self._check_may_begin(is_wanted)
-            self._latch.stop_holding()
+            self._latch.holds = 0
             yield
 
     def _check_may_begin(self, is_wanted: IsWanted = lambda: True) -> None:
@@ -495,11 +496,11 @@ class ExecutionManager:
     def _cancel_stopped_motion(self) -> None:
         """Cancel a stopped motion until it has ended and the arm is at rest."""
         goal = self._goal
-        if goal and goal.is_braking:
+        if goal and goal.phase is Phase.BRAKING:
             is_late = not goal.is_accepted and self.clock() - goal.sent > _REPLY
             if is_late or self.status.is_slow:
                 goal.enter(Phase.CANCELING)
-        brakes = self._stream or (goal and (goal.is_braking or goal.pending_stop))
+        brakes = self._stream or (goal and (goal.phase is Phase.BRAKING or goal.pending_stop))
         if brakes and not self._seen.foreign_goal:
             self._escalation.begin_again()
         elif self._latch.reason:

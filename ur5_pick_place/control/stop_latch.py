@@ -22,8 +22,8 @@ class StopLatch:
     reason: str = ''  # why it is set; empty while it is reset
     has_never_been_ready: bool = True  # whether the robot has not been ready since the start
     was_moving: bool = False  # whether a motion of ours was running when the fault occurred
+    holds: int = 0  # hold commands still to be sent; none once a new motion begins
     _q_hold: Array | None = None  # the joints of the hold command
-    _holds: int = 0  # hold commands still to be sent
 
     def set(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
@@ -32,26 +32,22 @@ class StopLatch:
     def reset(self) -> None:
         """Accept motions again."""
         self.reason, self.has_never_been_ready, self.was_moving = '', False, False
-        self._q_hold, self._holds = None, 0
-
-    def stop_holding(self) -> None:
-        """Send no more hold commands: a new motion begins."""
-        self._holds = 0
+        self._q_hold, self.holds = None, 0
 
     def hold(self, times: int = _HOLDS) -> None:
         """Command the arm to hold its joints, also while the robot itself holds it."""
         # Old ones would pull the arm back; the last segment of a stream ends at rest by itself.
         if self.seen.knows_joints:
             assert self.seen.status.q is not None
-            self._q_hold, self._holds = self.seen.status.q, times - 1
+            self._q_hold, self.holds = self.seen.status.q, times - 1
             self.seen.controller.hold(self._q_hold)
 
     def update(self) -> None:
         """Send pending hold commands; to be called periodically."""
         if self.seen.knows_joints and not self.seen.has_goals:
             self._hold_interrupted_arm()
-        if self._holds and self._q_hold is not None:
-            self._holds -= 1
+        if self.holds and self._q_hold is not None:
+            self.holds -= 1
             self.seen.controller.hold(self._q_hold)
 
     def _hold_interrupted_arm(self) -> None:
@@ -63,10 +59,10 @@ class StopLatch:
         back by that as soon as somebody unlocks it or presses Play.
         """
         status = self.seen.status
-        if not (self.was_moving and status.is_held_by_robot) or self._holds:
+        if not (self.was_moving and status.is_held_by_robot) or self.holds:
             return
         assert status.q is not None and status.qd is not None
         if np.abs(status.qd).max() > AT_REST:
             return
         if self._q_hold is None or np.abs(status.q - self._q_hold).max() > _ELSEWHERE:
-            self._q_hold, self._holds = status.q, _HOLDS_AT_REST
+            self._q_hold, self.holds = status.q, _HOLDS_AT_REST

@@ -6,6 +6,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from ur5_pick_place.control.motion_state import MotionState
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
@@ -77,7 +78,7 @@ class TestPendingMotion:
     @pytest.mark.parametrize(('q', 'reply'), [(HOME, DONE), (HOME + 0.02, LOST)])
     def test_a_lost_one_is_told_from_where_the_arm_is_once_the_planner_is_ready(self, q, reply):
         pending, replies = self.pending()
-        for t, state in ((0.1, 'moving'), (5.0, 'ready')):
+        for t, state in ((0.1, MotionState.MOVING), (5.0, MotionState.READY)):
             pending.on_planner_state(state, t)
         pending.on_joints(q, 6.9)
         assert replies == []
@@ -86,13 +87,13 @@ class TestPendingMotion:
 
     def test_a_planner_that_is_still_moving_is_waited_for(self):
         pending, replies = self.pending()
-        pending.on_planner_state('moving', 0.1)
+        pending.on_planner_state(MotionState.MOVING, 0.1)
         pending.on_joints(HOME, 1000.0)
         assert replies == []
 
     def test_a_motion_that_never_begins_is_given_up(self):
         pending, replies = self.pending()
-        pending.on_planner_state('ready', 0.1)
+        pending.on_planner_state(MotionState.READY, 0.1)
         pending.on_joints(HOME, 29.0)
         pending.on_joints(HOME, 31.0)
         assert replies == [LOST]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from stop_cell import CYCLE, Anything, Cell, Limited, moving, turn
 
-from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.controller import Goal, Phase
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.outcome import DONE, Outcome
@@ -387,7 +387,7 @@ def test_a_pause_with_old_joints_waits_for_recent_ones_and_brakes():
     cell.silent = False
     cell.run(CYCLE)
     cell.port.accept(cell.port.sent[-1].begin)
-    assert len(cell.port.sent) == 2 and cell.port.sent[-1].is_braking
+    assert len(cell.port.sent) == 2 and cell.port.sent[-1].phase is Phase.BRAKING
     cell.run(3.0)
     assert not cell.port.cancels and cell.ends == [Outcome.failed('paused')]
     assert cell.executor.stops == 1, 'what was asked for after the pause is not stopped too'

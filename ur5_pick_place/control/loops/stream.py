@@ -161,10 +161,6 @@ class Stream:
             return path_from(q, self.trajectory, self.within)
         return self.loop.braking.path if self.loop.braking else None
 
-    def can_stop(self, even_if_stopping: bool) -> bool:
-        """Return whether it can be stopped; `even_if_stopping`: also if it is already stopping."""
-        return not self.ended and (even_if_stopping or not self.loop.stop_reason)
-
     def stop(self, reason: str) -> Trajectory | None:
         """Stop as requested; returns the motion to rest, None if nothing was sent yet."""
         self.is_wanted_stop = True

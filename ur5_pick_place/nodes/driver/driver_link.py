@@ -155,17 +155,14 @@ class DriverLink:
         self.status.update_joints(
             joints.stamp, joints.q, joints.qd, self._names, now, joints.stamp_gap
         )
-        if self.status.gap:
-            self._log_gap()
+        gap, self.status.gap = self.status.gap, ''
+        if gap:
+            self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
         self._on_joints()
 
     def _on_bad_joints(self, problem: str) -> None:
         self.status.bad_joints = problem
         self._on_joints()
-
-    def _log_gap(self) -> None:
-        gap, self.status.gap = self.status.gap, ''
-        self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
 
     def _keep_mode(self, field: str, message: RobotMode | SafetyMode | Bool | None) -> None:
         """Keep what a message says in a field of the status, None once its driver has gone."""

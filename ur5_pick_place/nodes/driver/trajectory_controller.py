@@ -187,19 +187,6 @@ class TrajectoryController(ControllerGoals):
         return not splices or has_gap(points, self._arrival(stamp), self._cycle)
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
-        request = self._request(goal)
-        # With the manager's lock held, 10 ms for 1,000 points: a stop waits for that here, and is
-        # obeyed meanwhile by pick_place, which cancels by itself.
-        reply = self._client.send_goal_async(
-            request,
-            lambda message: self._report_feedback(goal, message.feedback, listener),
-            UUID(uuid=list(goal.id)),
-        )
-        reply.add_done_callback(lambda future: _report_answer(goal, future.result(), listener))
-        if self._sent_goal.get_subscription_count():
-            self._sent_goal.publish(request.trajectory)
-
-    def _request(self, goal: Goal) -> FollowJointTrajectory.Goal:
         trajectory = goal.prepared
         if goal.begin > 0.0:
             trajectory = self._begun(goal.segment, goal.replaced)
@@ -210,7 +197,16 @@ class TrajectoryController(ControllerGoals):
             request.path_tolerance = self._tolerances(self._tracking.path_tolerance)
             request.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)
         request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
-        return request
+        # With the manager's lock held, 10 ms for 1,000 points: a stop waits for that here, and is
+        # obeyed meanwhile by pick_place, which cancels by itself.
+        reply = self._client.send_goal_async(
+            request,
+            lambda message: self._report_feedback(goal, message.feedback, listener),
+            UUID(uuid=list(goal.id)),
+        )
+        reply.add_done_callback(lambda future: _report_answer(goal, future.result(), listener))
+        if self._sent_goal.get_subscription_count():
+            self._sent_goal.publish(request.trajectory)
 
     def follow(self, segment: TrajectorySegment) -> None:
         self._topic.publish(self._begun(segment))

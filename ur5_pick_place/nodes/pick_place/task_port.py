@@ -75,9 +75,8 @@ class PendingMotion:
             self.is_over = True
             self.on_reply(outcome)
 
-    def on_planner_state(self, text: str, now: float) -> None:
-        """Take the planner's motion state, as published, at a steady time [s]."""
-        state, _ = parse_motion_state(text)
+    def on_planner_state(self, state: MotionState | None, now: float) -> None:
+        """Take the planner's motion state, as it reports it, at a steady time [s]."""
         self._has_moved |= state is MotionState.MOVING
         is_idle = state is MotionState.READY and self._has_moved
         self._idle_since = now if is_idle else None
@@ -118,7 +117,9 @@ class TaskPort:
         self._node = node
         self.q: Array | None = None
         self.stamp = 0.0  # [s] ROS time of `q`: the clock of jobs, as /clock may be late
-        self.planner_state = ''
+        self.planner_state = ''  # as reported; empty before that
+        self._motion_state: MotionState | None = None
+        self._stop_reason = ''  # of the planner
         self._speed_scaling = 1.0
         self._names, self._on_tick = list(cell.joint_names), on_tick
         self._carried = CarriedPart(node, cell.scene, cell.robot.tf_prefix)
@@ -161,11 +162,11 @@ class TaskPort:
 
     @property
     def why_not_ready(self) -> str:
-        state = self.planner_state if self._execute.server_is_ready() else ''
-        kind = parse_motion_state(state)[0]
-        if kind is MotionState.MOVING:
+        is_there = self._execute.server_is_ready()
+        if is_there and self.is_moving:
             return 'another client moves the arm: wait for its end, or call ~/stop'
-        if kind is not MotionState.READY:
+        if not is_there or self._motion_state is not MotionState.READY:
+            state = self.planner_state if is_there else ''
             return f'the planner is {state or "not there"}: start or rearm it'
         if not self._io.is_there:
             return 'set_io and set_payload are not there: start the driver'
@@ -207,12 +208,12 @@ class TaskPort:
     @property
     def is_stopped(self) -> bool:
         """Whether the planner reports that it is stopped."""
-        return parse_motion_state(self.planner_state)[0] is MotionState.STOPPED
+        return self._motion_state is MotionState.STOPPED
 
     @property
     def is_moving(self) -> bool:
         """Whether the planner moves the arm."""
-        return parse_motion_state(self.planner_state)[0] is MotionState.MOVING
+        return self._motion_state is MotionState.MOVING
 
     async def wait_for_rest(self) -> None:
         """
@@ -230,8 +231,8 @@ class TaskPort:
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
-        state, stop_reason = parse_motion_state(self.planner_state)
-        if state is not MotionState.STOPPED and self._io.silence > self._io_timeout:
+        stop_reason = self._stop_reason
+        if not self.is_stopped and self._io.silence > self._io_timeout:
             stop_reason = silent_io(self._io_timeout)
         return Observation(
             t=self.stamp,
@@ -313,8 +314,9 @@ class TaskPort:
 
     def _on_planner_state(self, message: String) -> None:
         self.planner_state, self.has_planner = message.data, True
+        self._motion_state, self._stop_reason = parse_motion_state(message.data)
         if self._pending:
-            self._pending.on_planner_state(message.data, time.monotonic())
+            self._pending.on_planner_state(self._motion_state, time.monotonic())
         self._on_tick()
 
     def _on_joint_states(self, joints: Joints) -> None:

@@ -339,10 +339,8 @@ class TrajectoryPlanner(SerialNode):
         if is_stop_event(message.data):
             self._manager.stop(STOP_EVENT, latch=False)
         else:
-            self._warn(f'trajectory_execution_event {message.data!r} ignored: must be "stop"')
-
-    def _warn(self, text: str) -> None:
-        self.get_logger().warning(one_line(text))
+            ignored = f'trajectory_execution_event {message.data!r} ignored: must be "stop"'
+            self.get_logger().warning(one_line(ignored))
 
     def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
         # A busy PC may have left joints unread, and from old ones the arm cannot brake.
