@@ -299,7 +299,8 @@ class MotionPlanner:
 
         The arm stops at every waypoint. Raises what `chain` raises.
         """
-        return self.chain(q_start, [PathSegment(T) for T in T_waypoints], scaling)
+        moves = [PathSegment(T) for T in T_waypoints]
+        return self.chain(q_start, moves, scaling, T_tool_link=np.eye(4))
 
     def chain(
         self,
@@ -313,15 +314,15 @@ class MotionPlanner:
         Return a motion along segments, on one branch, without a stop where they blend.
 
         `q_start` (6,) [rad]. `position_step`: largest distance between two samples of the path
-        [m]. `T_tool_link` (4, 4): the frame that follows lines and arcs, in the tool; the tool
-        itself if not given.
+        [m]. `T_tool_link` (4, 4): the frame that follows lines and arcs, in the tool; the TCP
+        if not given.
 
         Raises `InvalidInput`: a segment is shorter than the blends at its ends, or the points
         define no circle; `IncompletePath`: the path cannot be followed to its end; names the first
         bad pose and the cause, which may be a collision; `PlanningError`: the gate refuses the
         motion for another reason.
         """
-        T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
+        T_tool_link = self.scene.tool.T_tool_tcp if T_tool_link is None else T_tool_link
         parts, q = [], q_start
         for group in between_stops(segments):
             one = group[0] if len(group) == 1 else None

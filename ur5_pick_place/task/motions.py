@@ -220,7 +220,7 @@ class CycleMotions:
         for share in _BLENDS if len(steps) > 1 and not self._method else ():
             moves = [self._as_move(*move, share) for move in zip(steps, goals, strict=True)]
             try:
-                motion = chain_of_tcp(arm, self.q, moves)
+                motion = arm.chain(self.q, moves)
                 passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
                 return [PlannedStage(steps, motion, passes=passes)]
             except (InvalidInput, PlanningError) as error:
@@ -270,7 +270,7 @@ class CycleMotions:
         move, method = self._as_move(step, q_goal, blend=0.0), self._method
         try:
             if not method:
-                return chain_of_tcp(arm, q, [move]), ''
+                return arm.chain(q, [move]), ''
             scaling = Scaling(speed=move.speed)
             return plan_roll_out(arm, method, q, move.T_goal, scaling, self.loops), ''
         except PlanningError as error:
@@ -284,7 +284,7 @@ class CycleMotions:
         scaling = Scaling(speed=self._speed(step))
         if step.before.is_at_part or step.after.is_at_part:
             with contextlib.suppress(PlanningError):
-                return chain_of_tcp(arm, q, self._clear_of_parts(arm, step, q_goal))
+                return arm.chain(q, self._clear_of_parts(arm, step, q_goal))
         if step.stage.to == HOME:
             return arm.auto(q, [q_goal], scaling)
         goals = arm.joint_goals(self._T_goal(step.stage.to), q, self.branch)
@@ -302,7 +302,7 @@ class CycleMotions:
             move = replace(move, slow_first=0.0, speed=move.speed if move.slow_last else 0.0)
         if step.after.is_at_part and first != above(last):
             up = PathSegment(self._T_goal(above(last)))
-            q_above = chain_of_tcp(arm, q_goal, [up]).trajectory.q[-1]
+            q_above = arm.chain(q_goal, [up]).trajectory.q[-1]
             legs.append(replace(up, q_goal=q_above))
             move = replace(move, q_goal=None)
         return [*legs, move]
@@ -317,8 +317,8 @@ class CycleMotions:
         T_grip = forward(arm.model, self.q)
         down = PathSegment(T_grip, speed=speed, slow_last=near + _LATE)
         try:
-            up = chain_of_tcp(arm, self.q, [PathSegment(T, speed=speed, slow_first=near)])
-            return (up, chain_of_tcp(arm, up.trajectory.q[-1], [down])), ''
+            up = arm.chain(self.q, [PathSegment(T, speed=speed, slow_first=near)])
+            return (up, arm.chain(up.trajectory.q[-1], [down])), ''
         except PlanningError as error:
             return (), f'a missed grasp is not retried: {error}'
 
@@ -331,13 +331,6 @@ def T_base_tool(
     if is_above(place):
         T[:3, 3] += settings.approach_height * planner.scene.mounting.up_base
     return T @ inverse_transform(planner.scene.tool.T_tool_tcp)
-
-
-def chain_of_tcp(
-    arm: MotionPlanner, q_start: Array, segments: Sequence[PathSegment]
-) -> PlannedMotion:
-    """Return a motion as `MotionPlanner.chain` does, in which the TCP follows the lines."""
-    return arm.chain(q_start, segments, T_tool_link=arm.scene.tool.T_tool_tcp)
 
 
 def _passes(

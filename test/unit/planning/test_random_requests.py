@@ -69,7 +69,7 @@ class Request:
         if self.arc_point is None:
             return planner.lin(self.q_start, [self.T_goal]).trajectory
         arc = PathSegment(self.T_goal, arc_point=self.arc_point, kind=self.kind)
-        return planner.chain(self.q_start, [arc]).trajectory
+        return planner.chain(self.q_start, [arc], T_tool_link=np.eye(4)).trajectory
 
     def curve(self) -> Callable[[Array], Array]:
         """Return T_base_tool (n, 4, 4) at shares (n,) of the way."""

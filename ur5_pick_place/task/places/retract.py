@@ -13,7 +13,7 @@ from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import annotate
-from ur5_pick_place.task.motions import PlannedStage, TaskSettings, chain_of_tcp
+from ur5_pick_place.task.motions import PlannedStage, TaskSettings
 from ur5_pick_place.task.places.names import above
 
 _MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motion of its own
@@ -52,7 +52,7 @@ def retract_from_place(
     slow = max(settings.approach_distance - above_it, 0.0)
     speed = settings.approach_speed if slow else 0.0
     try:
-        motion = chain_of_tcp(planner, q, [PathSegment(T_up, speed=speed, slow_first=slow)])
+        motion = planner.chain(q, [PathSegment(T_up, speed=speed, slow_first=slow)])
     except PlanningError as error:
         raise PlanningError(
             f'the arm is at {name} and cannot leave it straight up: {error}; jog it away first'

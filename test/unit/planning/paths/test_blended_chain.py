@@ -83,7 +83,7 @@ class TestChain:
         over = tool_down(0.45, 0.0, 0.32, 0)[:3, 3]
         moves = self.moves(0.02)
         moves[1] = PathSegment(moves[1].T_goal, 0.02, over)
-        trajectory = planner.chain(q_start, moves).trajectory
+        trajectory = planner.chain(q_start, moves, T_tool_link=np.eye(4)).trajectory
         p = forward(MODEL, trajectory.sample(np.linspace(0, trajectory.duration, 2000))[0])
         assert np.linalg.norm(p[:, :3, 3] - over, axis=1).min() < 1e-3
 
