@@ -4,8 +4,8 @@
 import numpy as np
 
 from ur5_pick_place.kinematics import HOME, forward, jacobian, load_model, solutions_near
-from ur5_pick_place.sim.controller.registers import Registers
 from ur5_pick_place.sim.controller.script.program import Program
+from ur5_pick_place.sim.controller.script.robot import Registers
 
 
 class ScriptRobot(Registers):
