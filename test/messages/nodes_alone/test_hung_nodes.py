@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When pick_place takes the planner for hung, and cancels goals itself."""
+"""When pick_place takes the planner for hung; and requests to a node that hangs."""
 
 import time
 from types import SimpleNamespace
 
 import pytest
 import rclpy
+from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.nodes.pick_place.arm_stop import PlannerLatch, ProcessorWaits
+from ur5_pick_place.nodes.ros import service_calls
 from ur5_pick_place.nodes.ros.executor import LockedExecutor, SerialNode
+from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
 
 
 @pytest.fixture
@@ -63,3 +66,20 @@ def test_a_pc_is_busy_where_this_process_waits_for_a_processor(share, is_busy):
     for k in range(50):
         waits.sample(10.0 + 0.05 * k)
     assert waits.is_busy is is_busy
+
+
+def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(context, monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: clock.now, now=0.0)
+    monkeypatch.setattr(service_calls, 'time', clock)
+    node, replies = Node('caller', context=context), []
+    client = node.create_client(Trigger, 'hangs')
+    calls = RepeatedCall(client, 1.0)
+    for _ in range(100):
+        clock.now += 0.21
+        calls.send(Trigger.Request(), replies.append)
+    assert len(client._pending_requests) <= 5
+    (*_, latest) = client._pending_requests.values()
+    latest.set_result('a reply')
+    for done in latest._callbacks:
+        done(latest)
+    assert replies == ['a reply']
