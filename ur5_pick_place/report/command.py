@@ -10,19 +10,21 @@ takes the newest. With --history it prints the production counters instead.
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.config_files import user_path, write_atomically
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
-from ur5_pick_place.report.history import FOLDER, history_json, history_table, read_history
+from ur5_pick_place.nodes.pick_place.statistics_file import statistics_path
 from ur5_pick_place.report.page import facts, page, remark_text
 from ur5_pick_place.report.recording import newest_recording, read_recording
 from ur5_pick_place.report.runs import RecordedRun, recorded_runs
 from ur5_pick_place.report.time_shares import shares_lines
 from ur5_pick_place.report.topics import is_wanted
+from ur5_pick_place.task.statistics import Tally, load_statistics
 from ur5_pick_place.terminal import Parser, number_within, quiet_pipe, reading
 
 PAGE = 'report.html'
@@ -32,6 +34,12 @@ _EPILOG = (
     'folder, or a page beside the file. Exit code: 0 if something could be read, even if the run\n'
     'failed or the recording is damaged; 2 otherwise. Example: report out/latest'
 )
+FOLDER = Path('~/.ros/ur5_pick_place')
+"""Where each robot's taught poses and statistics are by default."""
+
+_NAMES = statistics_path(Path('*.yaml')).name
+
+History = tuple[Path, Tally]  # a file of statistics, and what it counts
 
 
 @dataclass(frozen=True)
@@ -199,6 +207,54 @@ def _heading(run: Mapping[str, Any]) -> str:
         reason = f': {run["reason"]}' if run['reason'] else ''
         return f'{run["method"]}: {run["outcome"]}{reason}'
     return f'{run["method"]}: ' + ('placed' if run['success'] else f'FAILED: {run["reason"]}')
+
+
+def read_history(path: Path) -> tuple[list[History], list[str]]:
+    """
+    Return the statistics in a file, or in each file of a folder, and what could not be read.
+
+    Raises `InvalidInput`: there are none, or none could be read.
+    """
+    files = sorted(path.glob(_NAMES)) if path.is_dir() else [path] if path.exists() else []
+    if not files:
+        raise InvalidInput(
+            f'{path}: no statistics ({_NAMES}): the task node writes them beside its poses_file '
+            'at the first cycle or stop; give their folder'
+        )
+    found, problems = [], []
+    for file in files:
+        try:
+            found.append((file, load_statistics(file)))
+        except InvalidInput as error:
+            problems.append(one_line(error))
+    if not found:
+        raise InvalidInput('; '.join(problems))
+    return found, problems
+
+
+def history_json(histories: Sequence[History]) -> list[dict[str, Any]]:
+    """Return the figures as JSON values; times in seconds, None without cycles."""
+    return [
+        {
+            'file': str(path),
+            'cycles': tally.cycles,
+            'placed': tally.placed,
+            'missed': tally.missed,
+            'stops': tally.stops,
+            'cycle_time_mean_s': round(tally.mean, 3) if tally.timed else None,
+            'cycle_time_p95_s': round(tally.percentile(0.95), 3) if tally.timed else None,
+        }
+        for path, tally in histories
+    ]
+
+
+def history_table(path: Path, tally: Tally) -> str:
+    """Return the figures of one file as a table."""
+    changed = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc)
+    figures = {one_line(name): value for name, value in tally.figures().items()}
+    name_width, width = (max(map(len, column)) for column in (figures, figures.values()))
+    rows = [f'  {name:{name_width}}  {value:>{width}}' for name, value in figures.items()]
+    return '\n'.join([f'{path}, last written {changed:%Y-%m-%d %H:%M} UTC', *rows])
 
 
 if __name__ == '__main__':
