@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from ur5_pick_place.demo import outputs as demo_report
+from ur5_pick_place.demo import command as demo_report
 from ur5_pick_place.demo.configuration import CellSetup
 from ur5_pick_place.demo.progress import ProgressDisplay
 from ur5_pick_place.kinematics import HOME
