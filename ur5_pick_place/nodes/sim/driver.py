@@ -54,9 +54,8 @@ from ur5_pick_place.nodes.sim.actions import (
     GripperActions,
     TrajectoryServer,
 )
-from ur5_pick_place.nodes.sim.dashboard import serve_dashboard
 from ur5_pick_place.nodes.sim.publishers import Publishers
-from ur5_pick_place.nodes.sim.services import Services, serve_simulation
+from ur5_pick_place.nodes.sim.services import Services, serve_dashboard, serve_simulation
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.controllers.controller_manager import (
     IO_AND_STATUS,
