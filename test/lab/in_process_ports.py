@@ -28,8 +28,7 @@ from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.gripper_server import GripperFault, GripperGoal
 from ur5_pick_place.sim.io_controller import SET_DIGITAL_OUT, SET_TOOL_VOLTAGE, Request
 from ur5_pick_place.task import job
-from ur5_pick_place.task.grippers.action import ActionSettings, no_server, rejected
-from ur5_pick_place.task.grippers.joint import GripperJoint
+from ur5_pick_place.task.grippers.action import ActionSettings, GripperJoint, no_server, rejected
 
 _MONITOR_PERIOD = 0.05  # [s] of feedback and results, the driver's action_monitor_rate
 

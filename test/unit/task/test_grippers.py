@@ -19,8 +19,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.sim.physics.world import CellSettings
-from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
-from ur5_pick_place.task.grippers.joint import GripperJoint
+from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings, GripperJoint
 from ur5_pick_place.task.grippers.outputs import (
     DigitalGripper,
     DigitalSettings,

@@ -20,10 +20,10 @@ from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import (
     GRIPPER_COMMAND,
     ActionSettings,
+    GripperJoint,
     no_server,
     rejected,
 )
-from ur5_pick_place.task.grippers.joint import GripperJoint
 from ur5_pick_place.task.job import GripperReport, GripperView, MoveGripper
 
 _ENDS = {
