@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motions of one cycle on one branch, each planned from the end of the one before."""
+"""
+The motions of one cycle on one branch, each planned from the end of the one before.
+
+And the one straight up from a place at which the arm was stopped.
+"""
 
 import contextlib
+import math
 from bisect import bisect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,7 +29,7 @@ from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.planning.scene.scene import Box, Scene
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle.stages import Stage
-from ur5_pick_place.task.cycle.steps import Step, blended_groups
+from ur5_pick_place.task.cycle.steps import Step, annotate, blended_groups
 from ur5_pick_place.task.places.names import HOME, above, is_above, taught_place
 from ur5_pick_place.task.places.poses import TaughtPose
 
@@ -37,6 +42,7 @@ _SAMPLE_STEP = 2e-3  # [s] between the samples of `StageTracker`
 _LOOKAHEAD = 500  # samples ahead that are searched
 _EQUALLY_NEAR = 4e-3  # [rad]; more than half of what a joint turns in a sample at full speed
 _BLENDS = (1.0, 0.5)  # shares of the blend radii that are tried before the arm stops between moves
+_MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motion of its own
 
 
 @dataclass(frozen=True)
@@ -345,3 +351,44 @@ def _passes(
         first += int(np.linalg.norm(p[first:] - (T @ T_tool_tcp)[:3, 3], axis=1).argmin())
         times.append(float(t[first]))
     return tuple(times)
+
+
+def retract_from_place(
+    planner: MotionPlanner,
+    q: Array,
+    places: Iterable[tuple[str, Array]],
+    settings: TaskSettings,
+) -> PlannedStage | None:
+    """
+    Return a stage straight up to `approach_height` above the nearest place; None if none is near.
+
+    A part may stand between the fingers of an arm that was stopped at a place. Any other motion
+    would push it over, and the scene does not know of it.
+
+    - `planner`: with an empty gripper or a part in it
+    - `q` (6,): joints now [rad]
+    - `places` (3,): names and TCP positions (`base`) of the places where a part may stand [m]
+
+    Raises `PlanningError`: the arm cannot move straight up.
+    """
+    height, T = settings.approach_height, forward(planner.model, q)
+    tcp = (T @ planner.scene.tool.T_tool_tcp)[:3, 3]
+    up = planner.scene.mounting.up_base
+    near = [(float(np.linalg.norm(p - tcp)), name, float(up @ (tcp - p))) for name, p in places]
+    distance, name, above_it = min(near, default=(math.inf, '', 0.0))
+    if distance >= height:
+        return None
+    rise = height - above_it
+    if rise < _MIN_RISE * height:
+        return None
+    T_up = T.copy()
+    T_up[:3, 3] += rise * up
+    slow = max(settings.approach_distance - above_it, 0.0)
+    speed = settings.approach_speed if slow else 0.0
+    try:
+        motion = planner.chain(q, [PathSegment(T_up, speed=speed, slow_first=slow)])
+    except PlanningError as error:
+        raise PlanningError(
+            f'the arm is at {name} and cannot leave it straight up: {error}; jog it away first'
+        ) from error
+    return PlannedStage(annotate([Stage(f'leave {name}', 'lin', above(name))]), motion)

@@ -35,11 +35,15 @@ from ur5_pick_place.task.cycle.pattern import (
 )
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import annotate, blended_groups, transfers
-from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
+from ur5_pick_place.task.motions import (
+    CycleMotions,
+    PlannedStage,
+    TaskSettings,
+    retract_from_place,
+)
 from ur5_pick_place.task.places.check import CyclePlaces
 from ur5_pick_place.task.places.names import HOME, is_part_place, taught_place
 from ur5_pick_place.task.places.poses import Provenance, TaughtPose, coincide, converted
-from ur5_pick_place.task.places.retract import retract_from_place
 
 SAME_POSE_IN_VAIN = 'the same pose published again changes nothing: call the service'
 

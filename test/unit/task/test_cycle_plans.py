@@ -26,9 +26,8 @@ from ur5_pick_place.task.cycle.pattern import PatternSettings, others, poses_by_
 from ur5_pick_place.task.cycle.stages import Stage
 from ur5_pick_place.task.cycle.steps import Transfer
 from ur5_pick_place.task.job import Carry
-from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.motions import TaskSettings, retract_from_place
 from ur5_pick_place.task.places.poses import numbers_from_matrix
-from ur5_pick_place.task.places.retract import retract_from_place
 from ur5_pick_place.task.plan import CyclePlanner
 
 
