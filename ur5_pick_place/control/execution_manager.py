@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ur5_pick_place.control.conditions import Conditions
+from ur5_pick_place.control.conditions import Conditions, ReducedMode
 from ur5_pick_place.control.controller import Controller, Goal, Phase, transfer_time
 from ur5_pick_place.control.escalation import Escalation
 from ur5_pick_place.control.locking import locked
@@ -17,7 +17,6 @@ from ur5_pick_place.control.loops.jog import Jog
 from ur5_pick_place.control.loops.stream import Stream, StreamedLoop
 from ur5_pick_place.control.motion_monitor import MotionMonitor, StallDetector, TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, stopped_text
-from ur5_pick_place.control.reduced_mode import ReducedMode
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.errors import ExecutionError
