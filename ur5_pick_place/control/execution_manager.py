@@ -181,16 +181,14 @@ class ExecutionManager:
         self._publish_state()
 
     def _stop_goal(self, goal: Goal, reason: str, is_near: bool, can_wait: bool) -> None:
-        are_old = self.status.age(self.clock()) > self._tracking.takeover_time
+        takeover = self._tracking.takeover_time
+        are_old = self.status.age(self.clock()) > takeover
         can_tell = self.replaces and not (is_near or are_old)
         is_unknown = can_tell and goal.is_starting(self.status.stamp)
         if (are_old and can_wait) or is_unknown:
             goal.pending_stop = reason  # until joints and feedback show where the arm is
-        else:
-            self._brake(goal, reason, is_near, are_old)
-
-    def _brake(self, goal: Goal, reason: str, is_near: bool, are_old: bool) -> None:
-        braking, takeover, now = None, self._tracking.takeover_time, self.clock()
+            return
+        braking, now = None, self.clock()
         # Somebody else may have stopped the arm since old joints.
         if self.replaces and not self._seen.foreign_goal and not are_old:
             braking = goal.braking(self.status, self.planner, takeover, now)

@@ -91,13 +91,6 @@ class SpeedProfile:
         ends = np.cumsum(self._lengths, axis=0)
         self.knots, self.duration = ends[:2], ends[2]
 
-    def of(self, which: NDArray[np.intp]) -> 'SpeedProfile':
-        """Return some of the profiles."""
-        some = SpeedProfile.__new__(SpeedProfile)
-        for name in ('is_possible', '_parts', '_lengths', 'knots', 'duration'):
-            setattr(some, name, getattr(self, name)[..., which])
-        return some
-
     def at(self, times: Array) -> tuple[Array, Array, Array, Array]:
         """Return way, speed, rate and second derivative at times (n, k) [s], or (k,) of one."""
         speed, rate, peak, first, last = self._parts[..., None]
@@ -238,13 +231,15 @@ class _PlanAhead:
         begin = begins.repeat(len(_FRACTIONS))
         part = np.tile(share * _FRACTIONS, (len(begins), 1))
         speed, rate = self.speed[begin], self.rate[begin]
-        profile = _profile(speed.clip(_STANDING), rate, self.ratio[begin], limits, part)
+        speeds, ratio = speed.clip(_STANDING), self.ratio[begin]
+        profile = _profile(speeds, rate, ratio, limits, part)
         ends = begin * self.step + profile.duration
         may = (speed > _STANDING) & profile.is_possible & (ends < last * self.step)
         order = np.flatnonzero(may)[ends[may].argsort()]
-        room = None if dynamics is None else _TorqueRoom(self, dynamics)
+        room = None if dynamics is None else self._torque_room(dynamics)
         for some in np.array_split(order, _TOGETHER):
-            at, is_within = self._are_within(profile.of(some), begin[some], limits, room)
+            these = _profile(speeds[some], rate[some], ratio[some], limits, part[some])
+            at, is_within = self._are_within(these, begin[some], limits, room)
             for k, end in zip(some[is_within], at[is_within, -1] + 1.0, strict=True):
                 yield _Stop(float(begin[k] * self.step), part[k], float(end * self.step))
 
@@ -260,7 +255,11 @@ class _PlanAhead:
         return bool((needed <= np.maximum(dynamics.torque_max, planned)).all())
 
     def _are_within(
-        self, profile: SpeedProfile, begin: Array, limits: Limits, room: '_TorqueRoom | None'
+        self,
+        profile: SpeedProfile,
+        begin: Array,
+        limits: Limits,
+        room: tuple[Array, Array, Array, Array] | None,
     ) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
         """Return the samples (n, k) that profiles pass, and which profiles keep the limits."""
         way, speed, rate, curvature = profile.at(
@@ -282,27 +281,22 @@ class _PlanAhead:
         qdd = qdd * sigma**2 + qd * sigma_rate
         is_within &= (np.abs(qdd) <= _MOST_ACCELERATION * limits.qdd).all(axis=(1, 2))
         if room is not None:
-            is_within &= room.suffices(at, sigma, sigma_rate)
+            hold, moving, slowing, most = (of[at // _TORQUE_STEP] for of in room)
+            torque = hold + moving * sigma**2 + slowing * sigma_rate
+            is_within &= (np.abs(torque) <= most).all(axis=(1, 2))
         return at, is_within
 
+    def _torque_room(self, dynamics: Dynamics) -> tuple[Array, Array, Array, Array]:
+        """
+        Return torques (n, 6) at some samples: to hold the arm, to move it, to slow it, and most.
 
-class _TorqueRoom:
-    """The torques of stops, from those at some samples of the plan."""
-
-    def __init__(self, plan: _PlanAhead, dynamics: Dynamics) -> None:
-        q, qd, qdd = (of[::_TORQUE_STEP] for of in (plan.q, plan.qd, plan.qdd))
-        self._hold = dynamics.gravity(q)
-        planned = dynamics.inverse(q, qd, qdd)
-        self._moving = planned - self._hold
-        self._slowing = dynamics.inverse(q, 0.0, qd) - self._hold
-        needed = np.maximum(np.abs(self._hold), np.abs(planned))
-        self._most = np.maximum(_MOST_TORQUE * dynamics.torque_max, needed)
-
-    def suffices(self, at: Array, sigma: Array, sigma_rate: Array) -> Array:
-        """Return which stops (n,) need no more torque; samples (n, k), sigma (n, k, 1)."""
-        k = at // _TORQUE_STEP
-        torque = self._hold[k] + self._moving[k] * sigma**2 + self._slowing[k] * sigma_rate
-        return np.asarray((np.abs(torque) <= self._most[k]).all(axis=(1, 2)))
+        Those to move grow with the square of sigma, those to slow with its rate.
+        """
+        q, qd, qdd = (of[::_TORQUE_STEP] for of in (self.q, self.qd, self.qdd))
+        hold, planned = dynamics.gravity(q), dynamics.inverse(q, qd, qdd)
+        needed = np.maximum(np.abs(hold), np.abs(planned))
+        most = np.maximum(_MOST_TORQUE * dynamics.torque_max, needed)
+        return hold, planned - hold, dynamics.inverse(q, 0.0, qd) - hold, most
 
 
 def _lengths(speed: Array, rate: Array, step: Array | float) -> Array:

@@ -22,7 +22,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from builtin_interfaces.msg import Time
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import MotionPlanRequest, MoveItErrorCodes, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
@@ -82,6 +81,7 @@ from ur5_pick_place.nodes.trajectory_planner.plan_requests import PlanRequests
 from ur5_pick_place.nodes.trajectory_planner.settings import PlannerSettings
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
 _TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then call ~/rearm'
@@ -323,17 +323,32 @@ class TrajectoryPlanner(SerialNode):
 
     def _start(self, run: GoalRun, on_end: OnOutcome) -> None:
         self._scene.wait()
-        request = run.goal.request
-        # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
-        message, request.trajectory = request.trajectory, RobotTrajectory()
-        _check_begins_now(message.joint_trajectory.header.stamp, self.get_clock().now().to_msg())
-        method = _method(request)
-        trajectory = trajectory_from_msg(message, self.cell.joint_names)
+        trajectory, method = self._requested(run.goal.request)
         if not method:
             self._manager.start(trajectory, on_end, run.is_wanted)
             return
         make_loop = partial(loop_of, self._planner, method, trajectory, self._settings.loops)
         self._manager.start_loop(make_loop, trajectory, on_end, run.is_wanted)
+
+    def _requested(self, request: ExecuteTrajectory.Goal) -> tuple[Trajectory, str]:
+        """Return a trajectory, and the closed loop that is to follow its line, if any."""
+        # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
+        message, request.trajectory = request.trajectory, RobotTrajectory()
+        stamp = to_seconds(message.joint_trajectory.header.stamp)
+        ahead = stamp - to_seconds(self.get_clock().now().to_msg())
+        if ahead > _AT_ONCE:  # the gate checks it against the present joints
+            raise InvalidInput(
+                f'trajectory header.stamp is {ahead:.3f} s from now: a motion begins at once, '
+                'leave it 0, and send the motion when it is due'
+            )
+        names: list[str] = list(read(request, 'controller_names', ()))
+        if len(names) > 1 or not set(names) <= set(METHODS):
+            raise InvalidInput(
+                f'controller_names = {names}: must be one of {", ".join(METHODS)}, or empty to '
+                'run the trajectory'
+            )
+        trajectory = trajectory_from_msg(message, self.cell.joint_names)
+        return trajectory, names[0] if names else ''
 
     def _on_event(self, message: String) -> None:
         if is_stop_event(message.data):
@@ -373,27 +388,6 @@ class TrajectoryPlanner(SerialNode):
         outcome = await self._rearm()
         reply.success, reply.message = outcome.ok, outcome.reason or 'ready'
         return reply
-
-
-def _check_begins_now(stamp: Time, now: Time) -> None:
-    """Refuse a trajectory that begins later: the gate checks it against the present joints."""
-    ahead = to_seconds(stamp) - to_seconds(now)
-    if ahead > _AT_ONCE:
-        raise InvalidInput(
-            f'trajectory header.stamp is {ahead:.3f} s from now: a motion begins at once, leave '
-            'it 0, and send the motion when it is due'
-        )
-
-
-def _method(request: ExecuteTrajectory.Goal) -> str:
-    """Return the closed-loop method that a request names; empty to follow the trajectory."""
-    names: list[str] = list(read(request, 'controller_names', ()))
-    if len(names) > 1 or not set(names) <= set(METHODS):
-        raise InvalidInput(
-            f'controller_names = {names}: must be one of {", ".join(METHODS)}, or empty to run '
-            'the trajectory'
-        )
-    return names[0] if names else ''
 
 
 def main() -> None:
