@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time our code and its peers in turns, so that a busy machine slows all of them alike."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter, thread_time
@@ -95,14 +95,22 @@ def race(passes: Mapping[str, Callable[[], object]]) -> dict[str, list[float]]:
     return times
 
 
-def beside_yardstick(what: str, ours: float, unit: str, goal: float) -> Row:
-    """Return a row of processor time that is bounded as a multiple of the yardstick's."""
-    matrix, seconds = np.random.default_rng(1).normal(size=(6, 6)), _SECONDS[unit]
-    times = []
-    for _ in range(ROUNDS):
-        begin = thread_time()
-        for _ in range(100):
-            np.linalg.svd(matrix)
-        times.append((thread_time() - begin) / 100)
-    theirs = median(times) / seconds
+def yardstick() -> float:
+    """Return the processor time of the yardstick now [s]."""
+    matrix, begin = np.random.default_rng(1).normal(size=(6, 6)), thread_time()
+    for _ in range(100):
+        np.linalg.svd(matrix)
+    return (thread_time() - begin) / 100
+
+
+def beside_yardstick(
+    what: str, ours: float, unit: str, goal: float, yards: Sequence[float] = ()
+) -> Row:
+    """
+    Return a row of processor time that is bounded as a multiple of the yardstick's.
+
+    `yards`: times of the yardstick [s] from the run itself, if it took long; else taken now.
+    """
+    seconds = _SECONDS[unit]
+    theirs = median(yards or [yardstick() for _ in range(ROUNDS)]) / seconds
     return Row(what, ours, unit, YARDSTICK, theirs, ours / theirs, goal * seconds / _YARD)

@@ -7,7 +7,7 @@ from pathlib import Path
 from time import process_time, thread_time
 
 import numpy as np
-from measure import Row, beside_yardstick
+from measure import Row, beside_yardstick, yardstick
 
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.demo.spots import default_spots
@@ -19,19 +19,20 @@ from lab.in_process import InProcessCell
 
 _PLANS = 5  # of one process; the first one is cold
 _LONGEST = 200.0  # [s] of robot time for a cycle
+_BETWEEN = 50  # ticks from one look at the yardstick to the next
 
 
 def measure() -> list[Row]:
     """Run the cycle with each closed loop in process, and plan it in a process of its own."""
     rows = []
     for method in METHODS:
-        ticks = ticks_of(method)
+        ticks, yards = ticks_of(method)
         for name, value, goal in (
             ('median', np.median(ticks), 0.2),
             ('p99.9', np.percentile(ticks, 99.9), 0.6),
         ):
             what = f'tick of {method}, {name}'
-            rows.append(beside_yardstick(what, 1e3 * float(value), 'ms', goal))
+            rows.append(beside_yardstick(what, 1e3 * float(value), 'ms', goal, yards))
     with multiprocessing.get_context('spawn').Pool(1) as process:
         cold, *warm = process.apply(plan_times)
     return [
@@ -41,9 +42,9 @@ def measure() -> list[Row]:
     ]
 
 
-def ticks_of(method: str) -> np.ndarray:
+def ticks_of(method: str) -> tuple[list[float], list[float]]:
     """
-    Return the processor time of each tick in a cycle of the demo, (n,) [s].
+    Return the processor time of each tick in a cycle of the demo, and of the yardstick then [s].
 
     A tick is all that the execution manager does with one joint state while a closed loop runs,
     up to the segment that goes to the controller; the simulated controller does not count.
@@ -52,7 +53,7 @@ def ticks_of(method: str) -> np.ndarray:
     cell.run()
     to_driver, manager, port = cell.driver.link.to_driver, cell.manager, cell.controller
     deliver, process = to_driver.send, manager.on_joints
-    simulated, ticks = 0.0, []
+    simulated, ticks, yards = 0.0, [], []
 
     def send(*args: object, **how: object) -> None:
         nonlocal simulated
@@ -66,12 +67,14 @@ def ticks_of(method: str) -> np.ndarray:
         process()
         if port.motions > sent:
             ticks.append(thread_time() - begin - simulated)
+            if len(ticks) % _BETWEEN == 0:
+                yards.append(yardstick())
 
     to_driver.send, manager.on_joints = send, on_joints
     cell.until(lambda: not cell.is_busy, _LONGEST, 'the end of the cycle')
     if cell.stop_reason:
         raise RuntimeError(f'the cycle with {method} has stopped: {cell.stop_reason}')
-    return np.array(ticks)
+    return ticks, yards
 
 
 def plan_times() -> list[float]:
