@@ -94,6 +94,28 @@ def test_a_free_yaw_between_two_walls_is_turned_until_it_fits(services, walls, p
     np.testing.assert_array_equal(end_of(plan(services, request)), q)
 
 
+@pytest.mark.parametrize(
+    ('kind', 'height', 'words'),
+    [
+        ('interim', 0.03, 'define no circle'),
+        ('center', 0.03, 'the plane of the arc is unknown'),
+        ('interim', 0.25, 'start and goal of the arc coincide'),
+    ],
+)
+def test_a_tolerance_does_not_choose_the_circle(services, kind, height, words):
+    """Points on a line: another goal, a little aside, would be reached in an arbitrary plane."""
+    request = goal_at('CIRC', height)
+    wish = request.motion_plan_request
+    wish.path_constraints.name = kind
+    arc = wish.path_constraints.position_constraints[0].constraint_region.primitive_poses[0]
+    arc.position.x, arc.position.z = SPOT[0], 0.14
+    goal = wish.goal_constraints[0]
+    region = goal.position_constraints[0].constraint_region
+    region.primitives = [SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[5e-3])]
+    goal.orientation_constraints[0].absolute_z_axis_tolerance = 3.14
+    check_refused(plan(services, request), Codes.INVALID_GOAL_CONSTRAINTS, words)
+
+
 @pytest.mark.parametrize('planner_id', EVERY)
 def test_the_nominal_goal_is_taken_where_it_is_free(services, planner_id):
     request = goal_at(planner_id)

@@ -40,6 +40,7 @@ from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.goal_region import joints_within
 from ur5_pick_place.planning.joint_goals import first_free, goals_among, goals_at
 from ur5_pick_place.planning.limits import Scaling, in_degrees
+from ur5_pick_place.planning.paths.curves import UndefinedArc
 from ur5_pick_place.planning.paths.moves import JumpThresholds, PathSegment, find_followable_path
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.ways_round import SEARCH_TIME
@@ -268,6 +269,8 @@ class PlanRequests:
             if goal.q is not None:
                 self._goals.check_branch(goal.q, goal.branch)
             return self._to_nominal(wanted, goal), ''
+        except UndefinedArc:
+            raise
         except (PlanningError, KinematicsError, InvalidInput) as error:
             refusal, was_searched = error, type(error) is PlanningError
         others = [] if was_searched and not goal.is_wide else self._others(wanted, goal)

@@ -26,6 +26,10 @@ _RADIUS_TOLERANCE = 1e-3  # [m] by which start and goal may differ in distance f
 _LONGER = 2.0  # times the radius: how far a blend may reach along the longer of its two legs
 
 
+class UndefinedArc(InvalidInput):
+    """Three points define no circle: the tolerances of a goal must not choose one."""
+
+
 class Curve(Protocol):
     """A curve of poses."""
 
@@ -147,7 +151,7 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
     """
     Return the arc from start to goal pose through a point (3,) [m].
 
-    Raises `InvalidInput`: two of the three points coincide, or they lie on one line.
+    Raises `UndefinedArc`: two of the three points coincide, or they lie on one line.
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
     to_interim, to_goal = p_interim - p, q - p
@@ -157,11 +161,11 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
         ('interim point and goal', to_goal - to_interim, q),
     ):
         if np.linalg.norm(chord) < _SAME_POINT:
-            raise InvalidInput(f'{name} of the arc coincide at {_text(point)} m')
+            raise UndefinedArc(f'{name} of the arc coincide at {_text(point)} m')
     normal = np.cross(to_interim, to_goal)
     bend = np.linalg.norm(normal) / (np.linalg.norm(to_interim) * np.linalg.norm(to_goal))
     if bend < _COLLINEAR:
-        raise InvalidInput(
+        raise UndefinedArc(
             f'start {_text(p)}, interim point {_text(p_interim)} and goal {_text(q)} m are '
             f'collinear within {bend:.1e} rad and define no circle; use LIN, or move the interim '
             'point aside'
@@ -176,8 +180,8 @@ def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
     A centre within the tolerance of the plane midway between start and goal is moved onto it, so
     that the arc ends at the goal.
 
-    Raises `InvalidInput`: the distances of start and goal from the centre differ, or the three are
-    on one line.
+    Raises `InvalidInput`: the distances of start and goal from the centre differ; `UndefinedArc`:
+    start and goal coincide, or the three are on one line.
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
     near, far = np.linalg.norm(p - centre), np.linalg.norm(q - centre)
@@ -188,12 +192,12 @@ def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
         )
     chord = q - p
     if np.linalg.norm(chord) < _SAME_POINT:
-        raise InvalidInput(f'start and goal of the arc coincide at {_text(p)} m')
+        raise UndefinedArc(f'start and goal of the arc coincide at {_text(p)} m')
     direction = chord / np.linalg.norm(chord)
     centre = centre + direction * (direction @ (0.5 * (p + q) - centre))
     normal = np.cross(p - centre, q - centre)
     if np.linalg.norm(normal) < _COLLINEAR * near * far:
-        raise InvalidInput(
+        raise UndefinedArc(
             f'start {_text(p)}, centre {_text(centre)} and goal {_text(q)} m lie on one line: the '
             'plane of the arc is unknown; give an interim point instead'
         )
