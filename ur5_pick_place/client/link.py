@@ -172,8 +172,8 @@ class Link(Connection):
                 client.remove_pending_request(future)
                 if time.monotonic() > deadline:
                     raise TimedOut(
-                        f'{name} is there but did not answer within {self.timeout:g} s: look at '
-                        'its log, is it stuck?'
+                        f'{name} was found but did not answer within {self.timeout:g} s: look at '
+                        'its log, has it ended, or is it stuck?'
                     )
             values = (v.double_value or v.string_value for v in reply.values)
             found |= dict(zip(names, values, strict=True))
