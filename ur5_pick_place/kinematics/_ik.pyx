@@ -84,20 +84,34 @@ cpdef bint rotations(const double[:, ::1] quats, double[:, :, ::1] R):
 
     False if one is zero or not finite.
     """
-    cdef const double* quat
-    cdef double* r
     cdef Py_ssize_t row
     for row in range(len(quats)):
-        quat, r = &quats[row, 0], &R[row, 0, 0]
-        n = _norm4(quat)
-        if not (n > 0.0 and isfinite(n)):
+        if not _rotate(&quats[row, 0], &R[row, 0, 0], &R[row, 1, 0], &R[row, 2, 0]):
             return False
-        x, y, z, w = quat[0] / n, quat[1] / n, quat[2] / n, quat[3] / n
-        r[0], r[4] = 1.0 - 2.0 * (y * y + z * z), 1.0 - 2.0 * (x * x + z * z)
-        r[8] = 1.0 - 2.0 * (x * x + y * y)
-        r[1], r[3] = 2.0 * (x * y - w * z), 2.0 * (x * y + w * z)
-        r[2], r[6] = 2.0 * (x * z + w * y), 2.0 * (x * z - w * y)
-        r[5], r[7] = 2.0 * (y * z - w * x), 2.0 * (y * z + w * x)
+    return True
+
+
+cpdef bint pose(
+    double px, double py, double pz, double x, double y, double z, double w, double[:, ::1] T
+):
+    """Fill T (4, 4) with a position and the rotation of a quaternion; False as `rotations`."""
+    cdef double[4] quat = [x, y, z, w]
+    T[0, 3], T[1, 3], T[2, 3] = px, py, pz
+    T[3, 0], T[3, 1], T[3, 2], T[3, 3] = 0.0, 0.0, 0.0, 1.0
+    return _rotate(quat, &T[0, 0], &T[1, 0], &T[2, 0])
+
+
+cdef bint _rotate(const double* quat, double* a, double* b, double* c) noexcept:
+    """Fill the three rows of a quaternion's rotation; False if it is zero or not finite."""
+    n = _norm4(quat)
+    if not (n > 0.0 and isfinite(n)):
+        return False
+    x, y, z, w = quat[0] / n, quat[1] / n, quat[2] / n, quat[3] / n
+    a[0], b[1] = 1.0 - 2.0 * (y * y + z * z), 1.0 - 2.0 * (x * x + z * z)
+    c[2] = 1.0 - 2.0 * (x * x + y * y)
+    a[1], b[0] = 2.0 * (x * y - w * z), 2.0 * (x * y + w * z)
+    a[2], c[0] = 2.0 * (x * z + w * y), 2.0 * (x * z - w * y)
+    b[2], c[1] = 2.0 * (y * z - w * x), 2.0 * (y * z + w * x)
     return True
 
 
@@ -291,15 +305,23 @@ cpdef turn(
 
     Fills distances (n,) with their largest joint differences; infinite if one has no such turn.
     """
-    cdef int i
     cdef Py_ssize_t row
     for row in range(len(q)):
-        distances[row] = 0.0
-        for i in range(6):
-            turns = max(rint((near[i] - q[row, i]) / TAU), ceil((low[i] - q[row, i]) / TAU))
-            q[row, i] += TAU * min(turns, floor((high[i] - q[row, i]) / TAU))
-            distance = fabs(q[row, i] - near[i]) if low[i] <= q[row, i] <= high[i] else INFINITY
-            distances[row] = max(distances[row], distance)
+        distances[row] = _turn_near(&q[row, 0], &near[0], &low[0], &high[0])
+
+
+cdef double _turn_near(
+    double* q, const double* near, const double* low, const double* high
+) noexcept:
+    """Turn joints q (6,) as `turn`, and return their distance."""
+    cdef double largest = 0.0
+    cdef int i
+    for i in range(6):
+        turns = max(rint((near[i] - q[i]) / TAU), ceil((low[i] - q[i]) / TAU))
+        q[i] += TAU * min(turns, floor((high[i] - q[i]) / TAU))
+        distance = fabs(q[i] - near[i]) if low[i] <= q[i] <= high[i] else INFINITY
+        largest = max(largest, distance)
+    return largest
 
 
 # ---- equations
@@ -1168,13 +1190,6 @@ cdef double _FAR = 2.0  # times as far as that from it, eight solutions are all
 cdef double _ALONE = 0.2
 
 
-cpdef int solutions(
-    Arm arm, const double[:, ::1] T, double q6, const double[::1] seed, double[:, ::1] q
-):
-    """Fill q (MOST, 6) with every solution found of T (4, 4), and return their number."""
-    return _search(arm, &T[0, 0], q6, NULL if seed is None else &seed[0], &q[0, 0])
-
-
 cdef void solve_calibrated(
     Arm arm, const double* t, double q6, const double* seed, double* rows, int* found
 ) noexcept:
@@ -1451,3 +1466,56 @@ cpdef bint inverse(
         for k in range(8):
             ok[pose, k] = found[k]
     return True
+
+
+cpdef int solutions(
+    Arm arm, const double[:, ::1] T, double q6, const double[::1] seed, double[:, ::1] q,
+    Py_ssize_t[::1] branch
+):
+    """
+    Fill q (MOST, 6) and branch (MOST,) with every solution found of T (4, 4), sorted by branch.
+
+    Returns their number; 0 if the pose is not rigid. A nominal arm needs no seed.
+    """
+    cdef double[96] every = [0.0] * 96
+    cdef int[16] rows = [0] * 16
+    cdef int found = 8, count = 0, k, row, i
+    t = &T[0, 0]
+    if not is_rigid(t):
+        return 0
+    if arm.is_calibrated:
+        found = _search(arm, t, q6, NULL if seed is None else &seed[0], every)
+        for k in range(found):
+            rows[k] = branch_row(arm, &every[6 * k])
+    else:
+        solve(arm, t, q6, every, rows)
+        for k in range(8):
+            rows[k] = k if rows[k] else -1
+    for row in range(8):
+        for k in range(found):
+            if rows[k] == row:
+                branch[count] = row
+                for i in range(6):
+                    q[count, i] = every[6 * k + i]
+                count += 1
+    return count
+
+
+cpdef list nearest(
+    Arm arm, const double[:, ::1] T, const double[::1] near, const double[::1] low,
+    const double[::1] high, double[:, ::1] q, Py_ssize_t[::1] branch
+):
+    """
+    Fill q and branch as `solutions`, and turn the joints as `turn`.
+
+    Returns distance and row of each that is within the bounds, nearest first.
+    """
+    cdef list found = []
+    cdef int count, k
+    count = solutions(arm, T, min(max(near[5], low[5]), high[5]), near, q, branch)
+    for k in range(count):
+        distance = _turn_near(&q[k, 0], &near[0], &low[0], &high[0])
+        if distance < INFINITY:
+            found.append((distance, k))
+    found.sort()
+    return found

@@ -16,7 +16,7 @@ to be near, are a seed too, so that an arm always finds the joints at which it s
 """
 
 import itertools
-from math import inf, isfinite, pi
+from math import isfinite, pi
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics import _ik
 from ur5_pick_place.kinematics._ik import MOST
-from ur5_pick_place.kinematics.branches import BRANCHES, classify
+from ur5_pick_place.kinematics.branches import BRANCHES
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import (
@@ -33,7 +33,6 @@ from ur5_pick_place.kinematics.transforms import (
     as_floats,
     as_poses,
     check_rigid,
-    check_transform,
 )
 
 
@@ -142,19 +141,17 @@ def all_solutions(
 
     Returns (n, 6) in (-pi, pi], sorted by branch, and the branches (n,), indices into `BRANCHES`.
     """
-    if m.mounts is None:
-        rows, ok = inverse(m, T, q6)
-        (branch,) = ok.nonzero()
-        return rows[branch], branch
-    pose = check_transform(T, 'T')
+    pose = as_floats(T, 'T')
     if pose.shape != (4, 4):
         raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
+    if not isfinite(q6):
+        raise InvalidInput(f'q6 = {quoted(q6)}: must be finite')
     near = None if seed is None else np.ascontiguousarray(check_joints(seed, 'seed'))
-    found = np.empty((MOST, 6))
-    joints = found[: _ik.solutions(m.arm, np.ascontiguousarray(pose), q6, near, found)]
-    branch = np.atleast_1d(classify(m, joints))
-    order = np.argsort(branch, kind='stable')
-    return joints[order], branch[order]
+    q, branch = np.empty((MOST, 6)), np.empty(MOST, dtype=np.intp)
+    count = _ik.solutions(m.arm, np.ascontiguousarray(pose), q6, near, q, branch)
+    if not count:
+        check_rigid(pose, 'T')
+    return q[:count], branch[:count]
 
 
 def solutions_near(
@@ -176,13 +173,12 @@ def solutions_near(
             f'T has shape {pose.shape}, seed {near.shape}: must be (4, 4) and (6,), one at a time'
         )
     low, high = _bounds(m, limits)
-    found, rows = all_solutions(m, pose, float(min(max(near[5], low[5]), high[5])), near)
-    q, distances = nearest_turns(found, near, low, high)
-    distance, row = distances.tolist(), rows.tolist()
-    nearest_first = sorted(range(len(row)), key=distance.__getitem__)
-    return [
-        Solution(BRANCHES[row[k]], q[k], distance[k]) for k in nearest_first if distance[k] < inf
-    ]
+    pose, near = np.ascontiguousarray(pose), np.ascontiguousarray(near)
+    q, branch = np.empty((MOST, 6)), np.empty(MOST, dtype=np.intp)
+    found = _ik.nearest(m.arm, pose, near, low, high, q, branch)
+    if not found:
+        check_rigid(pose, 'T')
+    return [Solution(BRANCHES[branch[row]], q[row], distance) for distance, row in found]
 
 
 def nearest_turns(q: Array, q_near: Array, low: Array, high: Array) -> tuple[Array, Array]:

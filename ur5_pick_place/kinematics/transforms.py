@@ -204,6 +204,16 @@ def matrix_from_quat(quat_xyzw: ArrayLike) -> Array:
     return R
 
 
+def pose_from_quat(
+    position: tuple[float, float, float], quat_xyzw: tuple[float, float, float, float]
+) -> Array:
+    """Return the pose (4, 4) of a position (3,) [m] and a quaternion as of `matrix_from_quat`."""
+    T = np.empty((4, 4))
+    if not _ik.pose(*position, *quat_xyzw, T):
+        raise InvalidInput(f'quaternion {list(quat_xyzw)}: must be finite and other than zero')
+    return T
+
+
 def matrix_from_rpy(rpy: ArrayLike) -> Array:
     """Return rotations (..., 3, 3) of roll, pitch, yaw (..., 3) [rad]."""
     angles = np.asarray(rpy, dtype=np.float64)

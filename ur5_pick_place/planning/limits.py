@@ -101,7 +101,7 @@ def range_from(q_min: Array, q_max: Array, q_start: Array) -> tuple[Array, Array
 
 def in_degrees(q: Array) -> str:
     """Return the question whether joints [rad] are in degrees, if any turns more than twice."""
-    return '; radians, not degrees?' if float(np.abs(q).max()) > _TWO_TURNS else ''
+    return '; radians, not degrees?' if max(map(abs, q.ravel().tolist())) > _TWO_TURNS else ''
 
 
 def motion_limits(model: Model, settings: MotionSettings) -> Limits:

@@ -14,8 +14,7 @@ from ur5_pick_place.kinematics.mounting import FLOOR, Mounting
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     Array,
-    make_transform,
-    matrix_from_quat,
+    pose_from_quat,
 )
 from ur5_pick_place.sim.physics.arm import link_frames, load_arm
 
@@ -113,7 +112,7 @@ def table_height(ur_type: str, mounting: Mounting) -> float:
         return 0.0
     T = T_BASE_BASE_LINK
     for frame in link_frames(load_arm(ur_type), home(mounting).tolist()):
-        T = T @ make_transform(matrix_from_quat(frame.quat_xyzw), frame.position)
+        T = T @ pose_from_quat(frame.position, frame.quat_xyzw)
     return -round(max(_PEDESTAL, _FLANGE_HEIGHT - float(mounting.up @ T[:3, 3])), 2)
 
 

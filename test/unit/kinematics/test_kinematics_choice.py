@@ -134,6 +134,26 @@ def test_the_nearest_solutions_are_those_of_every_branch_turned_and_sorted(is_ca
         np.testing.assert_array_equal([s.distance for s in found], away[order])
 
 
+def test_all_solutions_are_the_rows_of_the_inverse(rng):
+    for q in rng.uniform(-3.0, 3.0, (20, 6)):
+        T = forward(UR5, q)
+        rows, ok = inverse(UR5, T, q[5])
+        found, branch = all_solutions(UR5, T, q[5], seed=q)
+        np.testing.assert_array_equal(found, rows[ok])
+        np.testing.assert_array_equal(branch, np.flatnonzero(ok))
+
+
+@pytest.mark.parametrize('is_calibrated', [False, True])
+def test_of_what_is_no_pose_there_are_no_solutions(is_calibrated, rng):
+    m, T = calibrated_arm('ur5', rng) if is_calibrated else UR5, forward(UR5, HOME)
+    with pytest.raises(InvalidInput, match=r'\(4, 4\), one pose at a time'):
+        all_solutions(m, np.stack([T, T]))
+    with pytest.raises(InvalidInput, match='T: not a rotation'):
+        all_solutions(m, T * [[0.9], [1.0], [1.0], [1.0]])
+    with pytest.raises(InvalidInput, match='q6 = nan: must be finite'):
+        all_solutions(m, T, np.nan)
+
+
 def test_a_pose_that_is_none_has_no_nearest_solutions():
     T = forward(UR5, HOME)
     for bad, said in (

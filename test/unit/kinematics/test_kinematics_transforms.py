@@ -19,6 +19,7 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
     matrix_from_quat,
     matrix_from_rpy,
+    pose_from_quat,
     quat_from_matrix,
     rpy_from_matrix,
 )
@@ -76,6 +77,8 @@ def test_quaternions_convert_as_scipy_does(angle, rng):
     assert np.abs(matrix_from_quat(quat) - R).max() < 1e-14
     assert np.abs(Rotation.from_quat(quat).as_matrix() - R).max() < 1e-14
     assert np.abs(matrix_from_quat(-3.0 * quat) - R).max() < 1e-14
+    pose = make_transform(matrix_from_quat(quat[0]), [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(pose_from_quat((1.0, 2.0, 3.0), tuple(quat[0])), pose)
 
 
 def test_roll_pitch_yaw_turn_about_fixed_axes(rng):
@@ -152,6 +155,8 @@ def test_a_third_axis_beside_the_cross_product_is_named():
 def test_a_quaternion_without_a_direction_is_refused(quat):
     with pytest.raises(ValueError, match='must be finite and other than zero'):
         matrix_from_quat(quat)
+    with pytest.raises(ValueError, match='must be finite and other than zero'):
+        pose_from_quat((0.0, 0.0, 0.0), tuple(quat))
 
 
 @pytest.mark.parametrize('value, expected', [(1e200, True), (np.inf, False), (np.nan, False)])

@@ -37,8 +37,7 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.kinematics.transforms import (
     Array,
-    make_transform,
-    matrix_from_quat,
+    pose_from_quat,
     quat_from_matrix,
 )
 from ur5_pick_place.nodes.ros.distro import fill
@@ -102,7 +101,7 @@ def _matrix(px: float, py: float, pz: float, x: float, y: float, z: float, w: fl
             f'orientation {(x, y, z, w)} (x, y, z, w) has norm {norm:.4g}: must be a unit '
             'quaternion; "no rotation" is (0, 0, 0, 1)'
         )
-    return make_transform(matrix_from_quat((x, y, z, w)), (px, py, pz))
+    return pose_from_quat((px, py, pz), (x, y, z, w))
 
 
 def matrix_to_pose(T: Array) -> Pose:
