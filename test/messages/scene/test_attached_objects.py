@@ -12,6 +12,7 @@ from scene_clients import ADD, APPEND, MOVE, REMOVE, Arm, thing
 from twists import exp_se3
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.messages.scene_messages import attached_message
 from ur5_pick_place.nodes.scene.carried_part import CarriedPart, read_carried
 from ur5_pick_place.planning.scene.inertias import Load
 
@@ -87,7 +88,10 @@ def test_an_object_in_the_hand_without_weight_gets_a_warning(book):
 def test_touch_links_are_links_of_the_arm(book):
     links = ['wrist_2_link', 'forearm_link', 'left_finger', 'base_link_inertia']
     book.attach('cube', 0.1, touch_links=links)
-    assert {'wrist_2', 'forearm', 'base'} <= book.world.attached['cube'].may_touch
+    cube = book.world.attached['cube']
+    assert {'wrist_2', 'forearm', 'base'} <= cube.may_touch
+    told = attached_message(cube, 'tool0').touch_links
+    assert told == ['base_link', 'forearm_link', 'left_finger', 'wrist_2_link']
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from shape_msgs.msg import MeshTriangle, SolidPrimitive
 from shape_msgs.msg import Plane as PlaneMessage
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.model import LINKS
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform, pose_distance
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, numbers_to_matrix
 from ur5_pick_place.planning.scene.shapes import (
@@ -166,7 +167,8 @@ def attached_message(thing: AttachedObject, link: str, db: str = '') -> Attached
     message = AttachedCollisionObject(link_name=link, weight=thing.mass)
     message.object = object_message(thing, link)
     message.object.type.db = db
-    message.touch_links = sorted(f'{name}_link' for name in thing.may_touch)
+    may_touch = thing.may_touch
+    message.touch_links = sorted(f'{n}_link' if n in LINKS else n for n in may_touch)
     return message
 
 
