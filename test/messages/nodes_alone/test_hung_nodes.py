@@ -3,6 +3,7 @@
 
 import time
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 import rclpy
@@ -10,6 +11,7 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.nodes.pick_place.arm_stop import PlannerLatch, ProcessorWaits
+from ur5_pick_place.nodes.pick_place.node import PickPlace
 from ur5_pick_place.nodes.ros import service_calls
 from ur5_pick_place.nodes.ros.executor import LockedExecutor, SerialNode
 from ur5_pick_place.nodes.ros.service_calls import RepeatedCall
@@ -83,3 +85,10 @@ def test_of_repeated_requests_without_reply_only_the_young_ones_are_kept(context
     for done in latest._callbacks:
         done(latest)
     assert replies == ['a reply']
+
+
+def test_a_task_node_that_was_suspended_with_the_planner_says_so_not_that_this_has_gone():
+    node = MagicMock()
+    PickPlace._on_planner_death(node)
+    order = [name for name, *_ in node.mock_calls].index
+    assert order('_arm_stop.begin') < order('_state.beat') < order('_machine.stop')

@@ -314,6 +314,7 @@ class PickPlace(SerialNode):
         """Stop the arm in place of the planner, whichever client moves it, and latch."""
         self._latch.begin()
         self._arm_stop.begin()
+        self._state.beat()  # both may have been suspended: that is then the reason
         self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
 

@@ -47,12 +47,13 @@ class Heartbeat:
         self._publisher = node.create_publisher(String, topic, liveliness_qos(lease))
         self._lease, self._on_suspended = lease, on_suspended
         self._last_beat: float | None = None  # before the node is spun for the first time
-        steady_timer(node, lease / _BEATS, self._assert)
+        steady_timer(node, lease / _BEATS, self.beat)
 
     def publish(self, state: str) -> None:
         self._publisher.publish(String(data=state))
 
-    def _assert(self) -> None:
+    def beat(self) -> None:
+        """Assert the liveliness; first of all where this node may itself have been suspended."""
         now = time.monotonic()
         gap, self._last_beat = now - (self._last_beat or now), now
         self._publisher.assert_liveliness()
